@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table that the core sees.
+#include "weir/spi/backend.hpp"
+
+#include <cstdlib>
+
+#include "device.hpp"
+#include "segment.hpp"
+#include "stream.hpp"
+
+namespace weir::cuda {
+
+const spi::Backend* backend() noexcept;
+
+namespace {
+
+spi::StreamState* create_stream(spi::DeviceState& device) { return GpuStream::create(gpu_of(device)); }
+
+// Everything of this backend is in one address space; the rest is staged by the core.
+bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept {
+  return segment.device->backend == device.backend;
+}
+
+std::vector<spi::DeviceState*> list(std::string& reason) {
+  if (!load_driver(reason)) return {};
+  int count = 0;
+  check(driver().DeviceGetCount(&count), "cuDeviceGetCount");
+  std::vector<spi::DeviceState*> found;
+  for (int i = 0; i < count; ++i) {
+    try {
+      found.push_back(new Gpu(*backend(), i));
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+  }
+  if (count == 0) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    reason = "the CUDA driver shows no GPU" +
+             (visible ? " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")" : std::string());
+  }
+  return found;
+}
+
+std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
+  try {
+    return list(reason);
+  } catch (const std::exception& error) {
+    reason = error.what();
+    return {};
+  }
+}
+
+}  // namespace
+
+const spi::Backend* backend() noexcept {
+  static constexpr spi::SegmentOps segments{.reserve = reserve,
+                                            .export_handle = export_handle,
+                                            .imports = imports,
+                                            .import_handle = import_handle,
+                                            .wrap = wrap};
+  static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches};
+  static constexpr spi::Backend table{
+      .name = "cuda", .rank = 20, .devices = devices, .segments = &segments, .streams = &streams};
+  return &table;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "background.hpp"
+
+#include <chrono>
+#include <limits>
+#include <thread>
+
+namespace weir::cuda {
+namespace {
+constexpr std::chrono::milliseconds linger{50};
+}
+
+void Background::run(std::function<void()> job) {
+  const std::scoped_lock lock(mutex_);
+  jobs_.push_back(std::move(job));
+  if (jobs_.size() > idle_ && threads_ < limit_) {
+    try {
+      std::thread([this] { work(); }).detach();
+      ++threads_;
+    } catch (...) {
+      if (threads_ == 0 || limit_ > 1) {  // nobody else is sure to come to it
+        jobs_.pop_back();
+        throw;
+      }
+    }
+  }
+  arrived_.notify_one();
+}
+
+void Background::work() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    const bool more = arrived_.wait_for(lock, linger, [&] { return !jobs_.empty(); });
+    --idle_;
+    if (!more) break;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+  }
+  --threads_;
+}
+
+Background& waiters() {
+  static auto& instance = *new Background(std::numeric_limits<std::size_t>::max());
+  return instance;
+}
+
+Background& reaper() {
+  static auto& instance = *new Background(1);
+  return instance;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies and fills, in stream order, between any memories of this backend.
+#include <algorithm>
+#include <cstring>
+
+#include "segment.hpp"
+#include "stream.hpp"
+
+namespace weir::cuda {
+namespace {
+
+GpuSegment& segment_of(const spi::Location& place) { return static_cast<GpuSegment&>(*place.segment); }
+CUdeviceptr address_of(const spi::Location& place) { return place.segment->address + place.offset; }
+
+// The device whose streams must touch the memory; null when every device's can.
+Gpu* home_of(const spi::Location& place) {
+  GpuSegment& segment = segment_of(place);
+  return segment.on_device() ? &segment.gpu() : nullptr;
+}
+
+// The pattern of `width` bytes as it is met `bytes` later.
+std::uint64_t rotate(std::uint64_t pattern, std::uint32_t width, std::size_t bytes) {
+  const auto shift = 8 * (bytes % width), bits = std::size_t{8} * width;
+  const auto mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  pattern &= mask;
+  return shift == 0 ? pattern : ((pattern >> shift) | (pattern << (bits - shift))) & mask;
+}
+
+// A fill as the driver's aligned fills: a few pieces up to the first aligned address, the pattern turned accordingly
+// from there on, a few pieces at the end.
+class Filler {
+ public:
+  Filler(CUstream stream, CUdeviceptr at, std::uint64_t pattern, std::uint32_t width, bool on_host)
+      : stream_(stream), at_(at), pattern_(rotate(pattern, width, 0)), width_(width), on_host_(on_host) {
+    while (width_ > 1 && rotate(pattern_, width_, width_ / 2) == pattern_) {
+      width_ /= 2;
+      pattern_ = rotate(pattern_, width_, 0);
+    }
+  }
+
+  void run(std::size_t bytes) {
+    const std::size_t unit = std::min<std::size_t>(width_, 4);
+    const std::size_t head = std::min<std::size_t>((unit - at_ % unit) % unit, bytes);
+    pieces(head);
+    bytes -= head;
+    const std::size_t body = bytes - bytes % width_;
+    if (body != 0) width_ == 8 ? wide(body) : plain(body, width_);
+    pieces(bytes - body);
+  }
+
+ private:
+  /// Less than one pattern, by its own alignment.
+  void pieces(std::size_t bytes) {
+    while (bytes != 0) {
+      std::uint32_t step = 1;
+      while (step < 4 && step * 2 <= bytes && at_ % (step * 2) == 0) step *= 2;
+      plain(step, step);
+      bytes -= step;
+    }
+  }
+
+  /// `bytes` of the low `width` bytes of the pattern, at an address of that alignment; then turns the pattern on.
+  void plain(std::size_t bytes, std::uint32_t width) {
+    const auto count = bytes / width;
+    const auto value = static_cast<unsigned int>(pattern_);
+    if (width == 1) {
+      check(driver().MemsetD8Async(at_, static_cast<unsigned char>(value), count, stream_), "cuMemsetD8Async", bytes,
+            " bytes");
+    } else if (width == 2) {
+      check(driver().MemsetD16Async(at_, static_cast<unsigned short>(value), count, stream_), "cuMemsetD16Async", bytes,
+            " bytes");
+    } else {
+      check(driver().MemsetD32Async(at_, value, count, stream_), "cuMemsetD32Async", bytes, " bytes");
+    }
+    at_ += bytes;
+    pattern_ = rotate(pattern_, width_, bytes);
+  }
+
+  /// 8-byte patterns: every other word each, for a first part; then copies that double what is there. Not on the host,
+  /// where the driver would copy on this thread.
+  void wide(std::size_t bytes) {
+    constexpr std::size_t first = std::size_t{1} << 20;
+    std::size_t done = on_host_ ? bytes : std::min(bytes, first);
+    for (std::uint32_t half = 0; half < 2; ++half) {
+      check(driver().MemsetD2D32Async(at_ + 4 * half, 8, static_cast<unsigned int>(pattern_ >> (32 * half)), 1,
+                                      done / 8, stream_),
+            "cuMemsetD2D32Async", done, " bytes");
+    }
+    while (done < bytes) {
+      const std::size_t step = std::min(done, bytes - done);
+      check(driver().MemcpyAsync(at_ + done, at_, step, stream_), "cuMemcpyAsync", step, " bytes of a fill");
+      done += step;
+    }
+    at_ += bytes;
+  }
+
+  CUstream stream_;
+  CUdeviceptr at_;
+  std::uint64_t pattern_;
+  std::uint32_t width_;
+  bool on_host_;
+};
+
+}  // namespace
+
+template <class Work>
+void GpuStream::run_on(Gpu& other, Work work) {
+  if (&other == &gpu()) {
+    const Turn turn(*this);
+    return work(turn.handle());
+  }
+  GpuStream& side = other.side_stream();
+  const EventRef before = events_->take(), after = other.events().take();
+  const Turn mine(*this);
+  check(driver().EventRecord(before->handle, mine.handle()), "cuEventRecord", device());
+  {
+    const Turn theirs(side);
+    check(driver().StreamWaitEvent(side.handle(), before->handle, 0), "cuStreamWaitEvent", other);
+    work(side.handle());
+    check(driver().EventRecord(after->handle, side.handle()), "cuEventRecord", other);
+  }
+  check(driver().StreamWaitEvent(mine.handle(), after->handle, 0), "cuStreamWaitEvent", device());
+}
+
+void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
+  const CUdeviceptr to = address_of(op.dst), from = address_of(op.src);
+  if (segment_of(op.dst).on_host() && segment_of(op.src).on_host()) {
+    // The driver would do it on this thread, after waiting for the stream.
+    std::function<void()> copy = [to = op.dst.segment->host + op.dst.offset,
+                                  from = op.src.segment->host + op.src.offset,
+                                  bytes = op.bytes] { std::memcpy(to, from, bytes); };
+    return launch(copy);
+  }
+  Gpu* const target = home_of(op.dst);
+  Gpu* const source = home_of(op.src);
+  if (target && source && target != source) {
+    const Turn turn(*this);
+    return check(driver().MemcpyPeerAsync(to, target->context(), from, source->context(), op.bytes, turn.handle()),
+                 "cuMemcpyPeerAsync", op.bytes, " bytes from ", *source, " to ", *target);
+  }
+  Gpu* const home = target ? target : source;
+  run_on(home ? *home : gpu(), [&](CUstream stream) {
+    check(driver().MemcpyAsync(to, from, op.bytes, stream), "cuMemcpyAsync", op.bytes, " bytes on ", device());
+  });
+}
+
+void GpuStream::do_fill(const spi::FillOp& op, std::uint64_t /*value*/) {
+  Gpu* const home = home_of(op.dst);
+  run_on(home ? *home : gpu(), [&](CUstream stream) {
+    Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, segment_of(op.dst).on_host()).run(op.bytes);
+  });
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/cuda.hpp"
+
+#include "device.hpp"
+#include "stream.hpp"
+#include "weir/buffer.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+
+const spi::Backend* backend() noexcept;
+
+namespace {
+
+Gpu& gpu_of(const Device& device) {
+  if (device.state().backend != backend()) {
+    throw Error(Errc::incompatible, device.state().describe() + " is not a CUDA device");
+  }
+  return static_cast<Gpu&>(device.state());
+}
+
+}  // namespace
+
+Device device(int ordinal) { return weir::device("cuda:" + std::to_string(ordinal)); }
+
+ResourcePtr make_device_resource(const Device& device) {
+  return spi::make_segment_resource(gpu_of(device), MemoryKind::device, false);
+}
+
+ResourcePtr make_async_resource(const Device& device, const AsyncOptions& options) {
+  Gpu& gpu = gpu_of(device);
+  if (!gpu.find(MemoryKind::async)) throw Error(Errc::unsupported, gpu.describe() + " has no driver memory pools");
+  auto pool = std::make_shared<DriverPool>(gpu, options.release_threshold, options.max_size);
+  const auto flags = reinterpret_cast<std::uint64_t>(pool.get());
+  return spi::make_segment_resource(gpu, MemoryKind::async, false, flags, std::move(pool));
+}
+
+ResourcePtr make_vmm_resource(const Device& device, const VmmOptions& options) {
+  return make_resource(Device(gpu_of(device)), MemoryKind::vmm, {.exportable = options.exportable});
+}
+
+ResourcePtr make_pinned_resource(const Device& device) {
+  return spi::make_segment_resource(gpu_of(device), MemoryKind::pinned, false);
+}
+
+ResourcePtr make_managed_resource(const Device& device) {
+  return spi::make_segment_resource(gpu_of(device), MemoryKind::managed, false);
+}
+
+Stream borrow(const Device& device, CUstream_st* stream, std::shared_ptr<void> owner) {
+  return Stream(GpuStream::borrow(gpu_of(device), stream, std::move(owner)));
+}
+
+CUstream_st* native(const Stream& stream) {
+  auto& state = stream.state();
+  if (state.device().backend != backend()) {
+    throw Error(Errc::incompatible, "a stream of " + state.device().describe() + " is not a CUDA stream");
+  }
+  return static_cast<GpuStream&>(state).hand_out();
+}
+
+unsigned long long pointer(const Buffer& buffer) {
+  const auto place = buffer.location();
+  if (!place.segment) return 0;
+  if (place.segment->device->backend != backend()) {
+    throw Error(Errc::incompatible, "memory of " + place.segment->device->describe() + " has no CUDA pointer");
+  }
+  return place.segment->address + place.offset;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device.hpp"
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "context_scope.hpp"
+#include "stream.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+
+DriverPool::DriverPool(const spi::DeviceState& device, std::size_t release_threshold, std::size_t max_size)
+    : device_(device), max_size_(max_size) {
+  if (max_size != 0 && driver().version < 12020) {
+    throw Error(Errc::unsupported, "a limit on a driver pool needs CUDA 12.2 or newer; there is " + device.driver);
+  }
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device.ordinal;
+  properties.maxSize = max_size;
+  check(driver().MemPoolCreate(&handle_, &properties), "cuMemPoolCreate", "on ", device);
+  cuuint64_t threshold = release_threshold;
+  const auto set = driver().MemPoolSetAttribute(handle_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+  if (set != CUDA_SUCCESS) {
+    driver().MemPoolDestroy(handle_);
+    check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold, " on ", device);
+  }
+}
+
+DriverPool::~DriverPool() { report_failure(driver().MemPoolDestroy(handle_), "cuMemPoolDestroy", device_); }
+
+CUmemAllocationProp vmm_properties(int ordinal, bool exportable) noexcept {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = ordinal;
+  properties.requestedHandleTypes = exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  return properties;
+}
+
+Gpu::Gpu(const spi::Backend& owner, int index) {
+  backend = &owner;
+  ordinal = index;
+  is_gpu = true;
+  check(cuda::driver().DeviceGet(&handle_, index), "cuDeviceGet", "device ", index);
+  std::array<char, 256> text{};
+  check(cuda::driver().DeviceGetName(text.data(), static_cast<int>(text.size()), handle_), "cuDeviceGetName", "device ",
+        index);
+  name = text.data();
+  CUuuid id{};
+  check(cuda::driver().DeviceGetUuid(&id, handle_), "cuDeviceGetUuid", "device ", index);
+  static_assert(sizeof id.bytes == sizeof uuid.bytes);
+  std::memcpy(uuid.bytes.data(), id.bytes, sizeof id.bytes);
+  check(cuda::driver().DeviceTotalMem(&total_memory, handle_), "cuDeviceTotalMem", "device ", index);
+  spi::DeviceState::driver = describe_driver();
+  waits_for_values_ = has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+  if (!has(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)) {
+    throw Error(Errc::unsupported, describe() + " has no unified addressing");
+  }
+  list_kinds();
+}
+
+bool Gpu::has(CUdevice_attribute attribute) const {
+  int value = 0;
+  return cuda::driver().DeviceGetAttribute(&value, attribute, handle_) == CUDA_SUCCESS && value != 0;
+}
+
+void Gpu::list_kinds() {
+  const auto add = [&](MemoryKind kind, bool host, std::int32_t dlpack, bool blocks) -> KindInfo& {
+    return kinds.emplace_back(KindInfo{.kind = kind,
+                                       .host_accessible = host,
+                                       .device_accessible = true,
+                                       .alignment = 256,
+                                       .dlpack_device = dlpack,
+                                       .release_blocks = blocks});
+  };
+  if (has(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)) add(MemoryKind::async, false, dlpack_cuda, false);
+  add(MemoryKind::device, false, dlpack_cuda, true);
+  const auto properties = vmm_properties(ordinal, false);
+  std::size_t granularity = 0;
+  if (has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+      cuda::driver().MemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
+          CUDA_SUCCESS &&
+      granularity != 0) {
+    KindInfo& vmm = add(MemoryKind::vmm, false, dlpack_cuda, false);
+    vmm.alignment = vmm.granularity = granularity;
+    vmm.exportable = has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+  }
+  add(MemoryKind::pinned, true, dlpack_cuda_host, true);
+  // Without concurrent access the host may not touch managed memory while the device is busy, whatever it does.
+  if (has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) add(MemoryKind::managed, true, dlpack_cuda_managed, true);
+  default_kind = kinds.front().kind;
+  staging_kind = MemoryKind::pinned;
+}
+
+CUcontext Gpu::context() {
+  if (auto* context = context_.load(std::memory_order_acquire)) return context;
+  const std::scoped_lock lock(mutex_);
+  if (auto* context = context_.load(std::memory_order_relaxed)) return context;
+  CUcontext context = nullptr;
+  check(cuda::driver().DevicePrimaryCtxRetain(&context, handle_), "cuDevicePrimaryCtxRetain", *this);
+  context_.store(context, std::memory_order_release);
+  return context;
+}
+
+template <class T, class Make>
+T& Gpu::once(std::atomic<T*>& slot, Make make) {
+  if (T* object = slot.load(std::memory_order_acquire)) return *object;
+  const std::scoped_lock lock(mutex_);
+  if (T* object = slot.load(std::memory_order_relaxed)) return *object;
+  T* object = make();
+  slot.store(object, std::memory_order_release);
+  return *object;
+}
+
+EventPool& Gpu::events() {
+  return once(events_, [&] { return new EventPool(context()); });
+}
+
+DriverPool& Gpu::pool() {
+  return once(pool_, [&] {
+    const ContextScope scope(context());
+    return new DriverPool(*this, std::numeric_limits<std::size_t>::max(), 0);
+  });
+}
+
+ValueGates& Gpu::gates() {
+  return once(gates_, [&] { return new ValueGates(*this); });
+}
+
+GpuStream& Gpu::side_stream() {
+  return once(side_stream_, [&] { return GpuStream::create(*this); });
+}
+
+std::size_t Gpu::free_memory() noexcept {
+  try {
+    const ContextScope scope(context());
+    std::size_t free = 0, total = 0;
+    return cuda::driver().MemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
+  } catch (...) {
+    return 0;
+  }
+}
+
+}  // namespace weir::cuda

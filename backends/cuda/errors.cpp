@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "errors.hpp"
+
+#include <atomic>
+
+#include "driver.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+namespace {
+
+class Category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "cuda"; }
+  std::string message(int value) const override { return describe(static_cast<CUresult>(value)); }
+
+  std::error_condition default_error_condition(int value) const noexcept override {
+    switch (static_cast<CUresult>(value)) {
+      case CUDA_ERROR_OUT_OF_MEMORY: return Errc::out_of_memory;
+      case CUDA_ERROR_INVALID_VALUE:
+      case CUDA_ERROR_INVALID_DEVICE:
+      case CUDA_ERROR_INVALID_CONTEXT:
+      case CUDA_ERROR_INVALID_HANDLE: return Errc::invalid_argument;
+      case CUDA_ERROR_NOT_SUPPORTED:
+      case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+      case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+      case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
+      case CUDA_ERROR_CAPTURED_EVENT: return Errc::unsupported;
+      case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+      case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+      case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: return Errc::incompatible;
+      case CUDA_ERROR_NOT_PERMITTED:
+      case CUDA_ERROR_OPERATING_SYSTEM: return Errc::permission_denied;
+      case CUDA_ERROR_TIMEOUT: return Errc::timed_out;
+      case CUDA_ERROR_NOT_INITIALIZED:
+      case CUDA_ERROR_DEINITIALIZED:
+      case CUDA_ERROR_DEVICE_UNAVAILABLE:
+      case CUDA_ERROR_ECC_UNCORRECTABLE:
+      case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+      case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+      case CUDA_ERROR_ILLEGAL_ADDRESS:
+      case CUDA_ERROR_LAUNCH_TIMEOUT:
+      case CUDA_ERROR_ASSERT:
+      case CUDA_ERROR_HARDWARE_STACK_ERROR:
+      case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+      case CUDA_ERROR_MISALIGNED_ADDRESS:
+      case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+      case CUDA_ERROR_INVALID_PC:
+      case CUDA_ERROR_LAUNCH_FAILED:
+      case CUDA_ERROR_EXTERNAL_DEVICE:
+      case CUDA_ERROR_SYSTEM_NOT_READY:
+      case CUDA_ERROR_UNKNOWN: return Errc::device_lost;
+      default: return {value, *this};
+    }
+  }
+};
+
+}  // namespace
+
+const std::error_category& category() noexcept {
+  static const auto& instance = *new Category;
+  return instance;
+}
+
+std::string describe(CUresult result) {
+  const char* name = nullptr;
+  const char* meaning = nullptr;
+  if (const Driver* cu = driver_if_loaded()) {
+    cu->GetErrorName(result, &name);
+    cu->GetErrorString(result, &meaning);
+  }
+  std::string text = name ? name : "CUDA error";
+  text += " (" + std::to_string(static_cast<int>(result)) + ")";
+  if (meaning) text += std::string(": ") + meaning;
+  if (forked_after_load()) text += "; CUDA does not work in a process forked after it was loaded, use spawn";
+  return text;
+}
+
+void fail(CUresult result, const char* call, const std::string& what) {
+  throw Error(code_of(result), std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result));
+}
+
+void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept {
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;
+  const auto code = code_of(result);
+  if (code == Errc::device_lost) {
+    static std::atomic<bool> said{false};
+    if (said.exchange(true)) return;
+  }
+  try {
+    report({code, call, device.describe() + ": " + describe(result)});
+  } catch (...) {
+    report({code, call, "no memory for the message"});
+  }
+}
+
+}  // namespace weir::cuda

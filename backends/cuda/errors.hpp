@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the driver answers, as weir's errors: category "cuda", portable conditions, messages that name call and sizes.
+
+#include <cuda.h>
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "weir/spi/device_state.hpp"
+
+namespace weir::cuda {
+
+/// Category whose values are CUresult.
+const std::error_category& category() noexcept;
+
+inline std::error_code code_of(CUresult result) noexcept { return {static_cast<int>(result), category()}; }
+
+/// "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
+std::string describe(CUresult result);
+
+/// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …".
+[[noreturn]] void fail(CUresult result, const char* call, const std::string& what);
+
+/// Report a failure in a place that must not throw. Silent when the driver is gone (process exit), and after the first
+/// time when the device is lost: then every call fails.
+void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept;
+
+namespace detail {
+inline void append(std::string& text, std::string_view part) { text += part; }
+inline void append(std::string& text, const spi::DeviceState& device) { text += device.describe(); }
+template <std::integral T>
+void append(std::string& text, T number) {
+  text += std::to_string(number);
+}
+}  // namespace detail
+
+/// Throw when `result` is a failure. `parts` (text, numbers, devices) say what was tried; they are read only then.
+template <class... Parts>
+void check(CUresult result, const char* call, const Parts&... parts) {
+  if (result == CUDA_SUCCESS) [[likely]]
+    return;
+  std::string what;
+  (detail::append(what, parts), ...);
+  fail(result, call, what);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory mapped into reserved addresses, and its names for other processes.
+#include <fcntl.h>
+
+#include "context_scope.hpp"
+#include "segment.hpp"
+
+namespace weir::cuda {
+
+Mapping::~Mapping() {
+  if (!gpu_) return;
+  try {
+    const ContextScope scope(gpu_->context());
+    // What cannot be unmapped is leaked with its addresses: they may still be in use.
+    if (mapped_) {
+      const auto unmapped = driver().MemUnmap(address_, size_);
+      report_failure(unmapped, "cuMemUnmap", *gpu_);
+      if (unmapped != CUDA_SUCCESS) return;
+    }
+    if (address_) report_failure(driver().MemAddressFree(address_, size_), "cuMemAddressFree", *gpu_);
+    if (created_) report_failure(driver().MemRelease(handle_), "cuMemRelease", *gpu_);
+  } catch (const std::system_error& error) {
+    report_failure(static_cast<CUresult>(error.code().value()), "cuMemUnmap", *gpu_);
+  }
+}
+
+CUresult Mapping::create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call) {
+  gpu_ = &gpu;
+  const auto properties = vmm_properties(gpu.ordinal, exportable);
+  call = "cuMemCreate";
+  if (const auto made = driver().MemCreate(&handle_, bytes, &properties, 0); made != CUDA_SUCCESS) return made;
+  created_ = true;
+  return map(bytes, false, call);
+}
+
+CUresult Mapping::import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call) {
+  gpu_ = &gpu;
+  call = "cuMemImportFromShareableHandle";
+  const auto imported = driver().MemImportFromShareableHandle(
+      &handle_, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (imported != CUDA_SUCCESS) return imported;
+  created_ = true;
+  call = "cuMemGetAllocationPropertiesFromHandle";
+  CUmemAllocationProp properties{};
+  if (const auto read = driver().MemGetAllocationPropertiesFromHandle(&properties, handle_); read != CUDA_SUCCESS) {
+    return read;
+  }
+  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties.location.id != gpu.ordinal) {
+    throw Error(Errc::incompatible, "the memory to import is not on " + gpu.describe());
+  }
+  return map(bytes, read_only, call);
+}
+
+CUresult Mapping::map(std::size_t bytes, bool read_only, const char*& call) {
+  size_ = bytes;
+  call = "cuMemAddressReserve";
+  if (const auto reserved = driver().MemAddressReserve(&address_, bytes, 0, 0, 0); reserved != CUDA_SUCCESS) {
+    address_ = 0;
+    return reserved;
+  }
+  call = "cuMemMap";
+  if (const auto placed = driver().MemMap(address_, bytes, 0, handle_, 0); placed != CUDA_SUCCESS) return placed;
+  mapped_ = true;
+  call = "cuMemSetAccess";
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu_->ordinal;
+  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const auto granted = driver().MemSetAccess(address_, bytes, &access, 1);
+  if (granted == CUDA_SUCCESS || !read_only) return granted;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // not every driver can; then only weir refuses writes
+  return driver().MemSetAccess(address_, bytes, &access, 1);
+}
+
+spi::ExportedHandle export_handle(spi::Segment& segment) {
+  if (segment.kind != MemoryKind::vmm || !segment.exportable) {
+    throw Error(Errc::unsupported, "this memory of " + segment.device->describe() + " was not made to be shared");
+  }
+  auto& vmm = static_cast<VmmSegment&>(segment);
+  const ContextScope scope(vmm.gpu().context());
+  int fd = -1;
+  check(driver().MemExportToShareableHandle(&fd, vmm.mapping.handle(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle", segment.size, " bytes on ", *segment.device);
+  spi::ExportedHandle handle{spi::HandleKind::cuda_vmm_fd, spi::UniqueFd(fd)};
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return handle;
+}
+
+bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
+  const KindInfo* vmm = device.find(MemoryKind::vmm);
+  return kind == spi::HandleKind::cuda_vmm_fd && vmm && vmm->exportable;
+}
+
+// The driver keeps its own reference: the descriptor is ours to close, whatever happens.
+spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
+  Gpu& gpu = gpu_of(device);
+  if (!imports(device, request.kind)) {
+    throw Error(Errc::unsupported, gpu.describe() + " cannot import memory of handle kind " +
+                                       std::to_string(static_cast<unsigned>(request.kind)));
+  }
+  const KindInfo& info = *gpu.find(MemoryKind::vmm);
+  if (request.size == 0 || request.size % info.granularity != 0) {
+    throw Error(Errc::incompatible, "a CUDA segment of " + std::to_string(request.size) +
+                                        " bytes is no multiple of the granularity of " + gpu.describe() + ", " +
+                                        std::to_string(info.granularity));
+  }
+  const ContextScope scope(gpu.context());
+  auto segment = std::make_unique<VmmSegment>(gpu, info, request.size);
+  const char* call = "";
+  const auto result = segment->mapping.import(gpu, request.size, request.fd.get(), request.read_only, call);
+  check(result, call, "import of ", request.size, " bytes on ", gpu);
+  segment->kind = request.memory_kind;
+  segment->imported = true;
+  segment->read_only = request.read_only;
+  segment->publish();
+  return segment.release();
+}
+
+}  // namespace weir::cuda

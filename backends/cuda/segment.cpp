@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment.hpp"
+
+#include <unistd.h>
+
+#include <limits>
+
+#include "context_scope.hpp"
+#include "stream.hpp"
+
+namespace weir::cuda {
+
+GpuSegment::GpuSegment(Gpu& gpu, const KindInfo& info, std::size_t bytes) noexcept {
+  device = &gpu;
+  kind = info.kind;
+  size = bytes;
+  device_accessible = true;
+  dlpack_device = info.dlpack_device;
+}
+
+void GpuSegment::place(CUdeviceptr at, void* host_address) noexcept {
+  address = at;
+  host = static_cast<std::byte*>(host_address);
+}
+
+namespace {
+
+// Run a release in the device's context; what goes wrong is reported.
+template <class Release>
+void give_back(Gpu& gpu, const char* call, Release release) noexcept {
+  try {
+    const ContextScope scope(gpu.context());
+    report_failure(release(), call, gpu);
+  } catch (const std::system_error& error) {
+    report_failure(static_cast<CUresult>(error.code().value()), call, gpu);
+  }
+}
+
+/// cuMemAlloc.
+class DeviceSegment final : public GpuSegment {
+ public:
+  using GpuSegment::GpuSegment;
+  ~DeviceSegment() override {
+    if (address) give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
+  }
+  CUresult take(const char*& call) {
+    call = "cuMemAlloc";
+    CUdeviceptr at = 0;
+    const auto result = driver().MemAlloc(&at, size);
+    if (result == CUDA_SUCCESS) place(at);
+    return result;
+  }
+};
+
+/// cuMemHostAlloc, usable by every context.
+class PinnedSegment final : public GpuSegment {
+ public:
+  using GpuSegment::GpuSegment;
+  ~PinnedSegment() override {
+    if (host) give_back(gpu(), "cuMemFreeHost", [&] { return driver().MemFreeHost(host); });
+  }
+  CUresult take(const char*& call) {
+    call = "cuMemHostAlloc";
+    void* memory = nullptr;
+    auto result = driver().MemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result != CUDA_SUCCESS) return result;
+    place(0, memory);
+    call = "cuMemHostGetDevicePointer";
+    CUdeviceptr at = 0;
+    result = driver().MemHostGetDevicePointer(&at, memory, 0);
+    place(at, memory);
+    return result;
+  }
+};
+
+/// cuMemAllocManaged.
+class ManagedSegment final : public GpuSegment {
+ public:
+  using GpuSegment::GpuSegment;
+  ~ManagedSegment() override {
+    if (address) give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
+  }
+  CUresult take(const char*& call) {
+    call = "cuMemAllocManaged";
+    CUdeviceptr at = 0;
+    const auto result = driver().MemAllocManaged(&at, size, CU_MEM_ATTACH_GLOBAL);
+    if (result == CUDA_SUCCESS) place(at, reinterpret_cast<void*>(at));
+    return result;
+  }
+};
+
+/// An allocation of a driver pool.
+class AsyncSegment final : public GpuSegment {
+ public:
+  using GpuSegment::GpuSegment;
+  ~AsyncSegment() override {
+    if (!address) return;
+    give_back(gpu(), "cuMemFreeAsync", [&] { return driver().MemFreeAsync(address, gpu().side_stream().handle()); });
+  }
+  CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
+    call = "cuMemAllocFromPoolAsync";
+    const GpuStream::Turn turn(stream);
+    CUdeviceptr at = 0;
+    const auto result = driver().MemAllocFromPoolAsync(&at, size, pool.handle(), turn.handle());
+    if (result == CUDA_SUCCESS) place(at);
+    return result;
+  }
+  bool frees_in_order() const noexcept override { return true; }
+  bool free_in_order(spi::StreamState& stream) noexcept override {
+    if (stream.device().backend != device->backend) return false;
+    try {
+      const GpuStream::Turn turn(static_cast<GpuStream&>(stream));
+      if (driver().MemFreeAsync(address, turn.handle()) != CUDA_SUCCESS) return false;
+    } catch (const Error&) {
+      return false;
+    }
+    address = 0;
+    return true;
+  }
+};
+
+// Whether memory is exhausted, which fills `shortage`; other failures are thrown. The driver calls sizes that no device
+// could have invalid rather than too large.
+bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage) {
+  if (result == CUDA_SUCCESS) return false;
+  const bool too_large = result == CUDA_ERROR_INVALID_VALUE && bytes > gpu.total_memory;
+  if (result != CUDA_ERROR_OUT_OF_MEMORY && !too_large) check(result, call, bytes, " bytes on ", gpu);
+  shortage.call = call;
+  shortage.native = code_of(result);
+  shortage.device_free = gpu.free_memory();
+  shortage.limit = limit;
+  return true;
+}
+
+// Bytes of main memory; what pinned memory cannot exceed, and managed memory together with the device's.
+std::size_t host_memory() noexcept {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                               : std::numeric_limits<std::size_t>::max();
+}
+
+std::size_t limit_of(const Gpu& gpu, MemoryKind kind) noexcept {
+  if (kind == MemoryKind::pinned) return host_memory();
+  if (kind == MemoryKind::managed) return gpu.total_memory + host_memory();
+  return gpu.total_memory;
+}
+
+template <class T, class Take>
+spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_t limit, Shortage& shortage,
+                   Take take_memory) {
+  const ContextScope scope(gpu.context());
+  auto segment = std::make_unique<T>(gpu, info, bytes);
+  const char* call = "";
+  const auto result = take_memory(*segment, call);
+  if (exhausted(gpu, result, call, bytes, limit, shortage)) return nullptr;
+  return segment.release();
+}
+
+// Memory for a stream of another backend is allocated on a stream of ours, which the other one then waits for.
+spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, const spi::SegmentRequest& request,
+                         Shortage& shortage) {
+  auto& pool = request.flags ? *reinterpret_cast<DriverPool*>(request.flags) : gpu.pool();
+  const std::size_t limit = pool.max_size() ? pool.max_size() : gpu.total_memory;
+  spi::StreamState* const wanted = request.stream;
+  const bool ours = wanted && wanted->device().backend == gpu.backend;
+  GpuStream& stream = ours ? static_cast<GpuStream&>(*wanted) : gpu.side_stream();
+  (void)gpu.side_stream();  // where it is freed when no stream is left
+  auto segment = spi::Ref<spi::Segment>::adopt(
+      take<AsyncSegment>(gpu, info, bytes, limit, shortage,
+                         [&](AsyncSegment& made, const char*& call) { return made.take(pool, stream, call); }));
+  if (segment && wanted && !ours) {
+    const auto allocated = stream.put(spi::MarkOp{});
+    wanted->put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(&stream), allocated});
+  }
+  return segment.detach();
+}
+
+}  // namespace
+
+spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
+  Gpu& gpu = gpu_of(device);
+  const KindInfo* info = gpu.find(request.kind);
+  if (!info || (request.exportable && !info->exportable)) {
+    throw Error(Errc::unsupported, gpu.describe() + " has no " + (info ? "exportable " : "") + "memory of kind " +
+                                       std::string(to_string(request.kind)));
+  }
+  const auto limit = limit_of(gpu, request.kind);
+  const std::size_t rest = request.bytes % info->granularity;
+  const std::size_t padding = rest ? info->granularity - rest : 0;
+  const bool on_host = info->host_accessible;
+  if (request.bytes > std::numeric_limits<std::size_t>::max() - padding || (on_host && request.bytes > limit)) {
+    shortage.limit = limit;
+    return nullptr;
+  }
+  const std::size_t bytes = request.bytes + padding;
+  const auto simple = [](auto& segment, const char*& call) { return segment.take(call); };
+  switch (request.kind) {
+    case MemoryKind::async: return take_async(gpu, *info, bytes, request, shortage);
+    case MemoryKind::pinned: return take<PinnedSegment>(gpu, *info, bytes, limit, shortage, simple);
+    case MemoryKind::managed: return take<ManagedSegment>(gpu, *info, bytes, limit, shortage, simple);
+    case MemoryKind::vmm:
+      return take<VmmSegment>(gpu, *info, bytes, limit, shortage, [&](VmmSegment& segment, const char*& call) {
+        const auto result = segment.mapping.create(gpu, bytes, request.exportable, call);
+        segment.exportable = request.exportable;
+        segment.publish();
+        return result;
+      });
+    default: return take<DeviceSegment>(gpu, *info, bytes, limit, shortage, simple);
+  }
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory from the driver, one class per way of giving it back.
+
+#include "device.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/segment.hpp"
+
+namespace weir::cuda {
+
+/// What all segments of this backend have in common.
+class GpuSegment : public spi::Segment {
+ public:
+  GpuSegment(Gpu& gpu, const KindInfo& info, std::size_t bytes) noexcept;
+  [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(*device); }
+  /// Whether the memory is on the device, and so reached by other devices only where access was enabled.
+  [[nodiscard]] bool on_device() const noexcept { return dlpack_device == dlpack_cuda; }
+  /// Page-locked host memory: the driver runs copies between two such places on the calling thread.
+  [[nodiscard]] bool on_host() const noexcept { return dlpack_device == dlpack_cuda_host; }
+
+ protected:
+  /// Set address and, for kinds that have one, host address.
+  void place(CUdeviceptr at, void* host_address = nullptr) noexcept;
+};
+
+/// A range of addresses with one physical handle mapped into it. Undoes on destruction as much as was done.
+class Mapping {
+ public:
+  Mapping() noexcept = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  /// New physical memory, mapped and accessible by `gpu`. On failure `call` names the function that refused.
+  CUresult create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
+  /// Physical memory that a file descriptor names; throws incompatible when it is another device's.
+  CUresult import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call);
+
+  [[nodiscard]] CUdeviceptr address() const noexcept { return address_; }
+  [[nodiscard]] CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
+
+ private:
+  CUresult map(std::size_t bytes, bool read_only, const char*& call);
+
+  Gpu* gpu_ = nullptr;
+  CUmemGenericAllocationHandle handle_ = 0;
+  CUdeviceptr address_ = 0;
+  std::size_t size_ = 0;
+  bool created_ = false, mapped_ = false;
+};
+
+/// Memory that a VMM handle names, ours or another process's.
+class VmmSegment final : public GpuSegment {
+ public:
+  using GpuSegment::GpuSegment;
+  void publish() noexcept { place(mapping.address()); }
+  Mapping mapping;
+};
+
+/// Entries of the backend's SegmentOps; their contract is there.
+spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
+spi::ExportedHandle export_handle(spi::Segment& segment);
+bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
+spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request);
+spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t bytes);
+
+}  // namespace weir::cuda

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "background.hpp"
+#include "stream_registry.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+namespace {
+
+// Thread ids of the system are used again; these are not.
+std::uint64_t this_thread() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t id = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return id;
+}
+
+struct HostCall {
+  std::function<void()> function;
+};
+
+// The driver forbids calls to it in here, and what the function owns may end in some: a thread of ours destroys it.
+void CUDA_CB run_host_call(void* data) noexcept {
+  auto* call = static_cast<HostCall*>(data);
+  try {
+    call->function();
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call", error.what()});
+  } catch (...) {
+    report({{}, "Stream::call", "unknown exception"});
+  }
+  try {
+    reaper().run([call] { delete call; });
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call: what the function owns is leaked", error.what()});
+  }
+}
+
+}  // namespace
+
+GpuStream::Turn::Turn(const GpuStream& stream) : scope_(stream.context_), handle_(stream.handle()) {
+  if (!stream.foreign()) return;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  check(driver().StreamIsCapturing(handle_, &status), "cuStreamIsCapturing", stream.device());
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
+    throw Error(Errc::unsupported, "a CUDA stream of " + stream.device().describe() +
+                                       " is being captured; weir cannot put work on it until that ends");
+  }
+}
+
+GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
+    : StreamState(gpu), context_(context), native_(native), owned_(owned), foreign_(!owned) {
+  if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
+  if (context != gpu.context()) own_events_ = std::make_unique<EventPool>(context);
+  events_ = own_events_ ? own_events_.get() : &gpu.events();
+}
+
+GpuStream::~GpuStream() = default;
+
+GpuStream* GpuStream::create(Gpu& gpu) {
+  const ContextScope scope(gpu.context());
+  CUstream native = nullptr;
+  check(driver().StreamCreate(&native, CU_STREAM_NON_BLOCKING), "cuStreamCreate", gpu);
+  try {
+    return new GpuStream(gpu, gpu.context(), native, true);
+  } catch (...) {
+    driver().StreamDestroy(native);
+    throw;
+  }
+}
+
+void GpuStream::destroy() noexcept {
+  if (foreign()) StreamRegistry::get().forget(*this);
+  if (owned_) {  // returns at once; the driver ends the stream when its work is done
+    try {
+      const ContextScope scope(context_);
+      report_failure(driver().StreamDestroy(native_), "cuStreamDestroy", device());
+    } catch (const Error& error) {
+      report_failure(static_cast<CUresult>(error.code().value()), "cuStreamDestroy", device());
+    }
+  }
+  delete this;
+}
+
+// A per-thread handle means another stream in every thread. For threads other than its own the legacy stream stands in:
+// it is ordered after everything on all per-thread streams so far and before what follows on them.
+CUstream GpuStream::handle() const noexcept {
+  return thread_ == 0 || thread_ == this_thread() ? native_ : CU_STREAM_LEGACY;
+}
+
+CUstream GpuStream::hand_out() {
+  if (!foreign()) {
+    StreamRegistry::get().add(*this);
+    foreign_.store(true, std::memory_order_release);
+    wait_submitted(mark());
+  }
+  throw_if_lost();
+  return native_;
+}
+
+void GpuStream::do_mark(std::uint64_t value) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (last_marked_ >= value) return;
+  }
+  const Turn turn(*this);
+  EventRef event = events_->take();
+  check(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord", device());
+  const std::scoped_lock lock(mutex_);
+  markers_.push_back({value, std::move(event)});
+  last_marked_ = value;
+}
+
+std::uint64_t GpuStream::do_poll() {
+  const RelaxedCapture relaxed;
+  const std::scoped_lock lock(mutex_);
+  while (!markers_.empty()) {
+    const auto state = driver().EventQuery(markers_.front().event->handle);
+    if (state == CUDA_ERROR_NOT_READY) break;
+    check(state, "cuEventQuery", device());
+    completed_ = markers_.front().value;
+    markers_.pop_front();
+  }
+  return completed_;
+}
+
+EventRef GpuStream::event_after(std::uint64_t value, bool& complete) {
+  const std::scoped_lock lock(mutex_);
+  complete = completed_ >= value;
+  if (complete) return {};
+  const auto found = std::lower_bound(markers_.begin(), markers_.end(), value,
+                                      [](const Marker& marker, std::uint64_t wanted) { return marker.value < wanted; });
+  return found == markers_.end() ? EventRef{} : found->event;
+}
+
+WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  bool complete = false;
+  const EventRef event = event_after(value, complete);
+  if (complete) return WaitStatus::ready;
+  if (!event) throw Error(Errc::device_lost, device().describe() + ": a point was waited for that was never recorded");
+  const RelaxedCapture relaxed;
+  if (timeout.count() < 0) {
+    check(driver().EventSynchronize(event->handle), "cuEventSynchronize", device());
+    return WaitStatus::ready;
+  }
+  // Most waits are short: look often at first, then ever less so.
+  constexpr std::chrono::microseconds eager{20}, longest{200};
+  for (std::chrono::nanoseconds pause{0};;) {
+    const auto state = driver().EventQuery(event->handle);
+    if (state == CUDA_SUCCESS) return WaitStatus::ready;
+    if (state != CUDA_ERROR_NOT_READY) check(state, "cuEventQuery", device());
+    const auto waited = Clock::now() - start;
+    if (waited >= timeout) return WaitStatus::timeout;
+    if (waited < eager) continue;
+    pause = std::min<std::chrono::nanoseconds>(longest, pause * 2 + std::chrono::microseconds{5});
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, timeout - waited));
+  }
+}
+
+void GpuStream::launch(std::function<void()>& function) {
+  const Turn turn(*this);
+  auto call = std::make_unique<HostCall>();
+  call->function.swap(function);
+  const auto launched = driver().LaunchHostFunc(turn.handle(), run_host_call, call.get());
+  if (launched != CUDA_SUCCESS) {
+    function.swap(call->function);
+    check(launched, "cuLaunchHostFunc", device());
+  }
+  (void)call.release();
+}
+
+void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
+
+bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
+  return other.device().backend == device().backend || foreign();
+}
+
+void GpuStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t /*value*/) {
+  if (other.device().backend == device().backend && other.submitted(wanted)) {
+    bool complete = false;
+    const EventRef event = static_cast<GpuStream&>(other).event_after(wanted, complete);
+    if (complete) return;
+    if (event) {
+      const Turn turn(*this);
+      check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
+      return;
+    }
+  }
+  wait_through_host(other, wanted);
+}
+
+namespace {
+
+// What a host function waits for when no value gate is left.
+struct Latch {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+
+  void release() {
+    const std::scoped_lock lock(mutex);
+    open = true;
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return open; });
+  }
+};
+
+}  // namespace
+
+void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted) {
+  std::optional<ValueGates::Gate> gate;
+  if (gpu().waits_for_values()) gate = gpu().gates().take();
+  auto latch = gate ? nullptr : std::make_shared<Latch>();
+  const auto open = [&gpu = gpu(), gate, latch] {
+    if (gate) {
+      gpu.gates().open(*gate);
+    } else {
+      latch->release();
+    }
+  };
+  // The thread comes first: once the stream waits, somebody must be there to end it.
+  try {
+    waiters().run(
+        [self = spi::Ref<StreamState>::retain(this), of = spi::Ref<StreamState>::retain(&other), wanted, open] {
+          try {
+            if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
+          } catch (...) {
+            static_cast<GpuStream&>(*self).lose(std::current_exception());
+          }
+          open();
+        });
+  } catch (...) {
+    open();
+    throw;
+  }
+  if (gate) {
+    const Turn turn(*this);
+    check(driver().StreamWaitValue64(turn.handle(), gate->address, gate->value, CU_STREAM_WAIT_VALUE_GEQ),
+          "cuStreamWaitValue64", device());
+  } else {
+    std::function<void()> wait = [latch] { latch->wait(); };
+    launch(wait);
+  }
+}
+
+}  // namespace weir::cuda

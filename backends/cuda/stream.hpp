@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A timeline on a CUstream: work goes to the driver at once, points of it are driver events.
+
+#include <cuda.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "context_scope.hpp"
+#include "device.hpp"
+#include "events.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::cuda {
+
+/// Owned streams are non-blocking streams of the primary context. Borrowed ones are the application's, in the context
+/// they were made in; the NULL, legacy and per-thread handles mean those of the primary context.
+class GpuStream final : public spi::StreamState {
+ public:
+  static GpuStream* create(Gpu& gpu);
+  /// The timeline of `native`: the same one as long as it is alive. `owner` is kept until it ends. Throws incompatible
+  /// when the stream is of another device.
+  static spi::Ref<spi::StreamState> borrow(Gpu& gpu, CUstream native, std::shared_ptr<void> owner);
+
+  [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(device()); }
+  /// The driver's stream for a call by this thread. Only while `context()` is current.
+  [[nodiscard]] CUstream handle() const noexcept;
+  [[nodiscard]] CUcontext context() const noexcept { return context_; }
+  /// Give the native handle out. From then on others may put work on it, so nothing is held back any more; what is
+  /// held back already is waited for.
+  CUstream hand_out();
+
+  /// The right context for calls on this stream. Throws unsupported when others capture the stream: weir's work and
+  /// events have no place in somebody's graph.
+  class Turn {
+   public:
+    explicit Turn(const GpuStream& stream);
+    [[nodiscard]] CUstream handle() const noexcept { return handle_; }
+
+   private:
+    ContextScope scope_;
+    CUstream handle_;
+  };
+
+ protected:
+  void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
+  void do_fill(const spi::FillOp& op, std::uint64_t value) override;
+  void do_call(std::function<void()>& function, std::uint64_t value) override;
+  void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;
+  void do_mark(std::uint64_t value) override;
+  void do_flush() override {}  // the driver starts work by itself
+  std::uint64_t do_poll() override;
+  WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) override;
+  bool calls_natively() const noexcept override { return true; }
+  bool waits_natively(const spi::StreamState& other) const noexcept override;
+  bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
+  void destroy() noexcept override;
+
+ private:
+  struct Marker {
+    std::uint64_t value;
+    EventRef event;
+  };
+
+  GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned);
+  ~GpuStream() override;
+
+  /// First event that covers `value`; empty when there is none, because the value is complete or was never marked.
+  EventRef event_after(std::uint64_t value, bool& complete);
+  void launch(std::function<void()>& function);
+  void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
+  /// Run `work(stream)` on a stream of `gpu`, ordered as if it were on this one.
+  template <class Work>
+  void run_on(Gpu& gpu, Work work);
+
+  CUcontext context_;
+  CUstream native_;
+  bool owned_;
+  std::uint64_t thread_ = 0;  // whose per-thread stream it is; 0 for all others
+  unsigned long long driver_id_ = 0;
+  std::atomic<bool> foreign_;
+  std::shared_ptr<void> owner_;
+  std::unique_ptr<EventPool> own_events_;  // of a context that is not the primary one
+  EventPool* events_;
+
+  std::mutex mutex_;
+  std::deque<Marker> markers_;  // in order, not known complete
+  std::uint64_t last_marked_ = 0;
+  std::uint64_t completed_ = 0;
+
+  friend class StreamRegistry;
+};
+
+}  // namespace weir::cuda

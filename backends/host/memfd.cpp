@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memfd.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace weir::host {
+namespace {
+
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+[[noreturn]] void fail(const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  throw Error(code, std::string("shared host memory: ") + call + ": " + code.message() +
+                        (error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""));
+}
+
+bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error == EFBIG; }
+
+[[noreturn]] void corrupt(const std::string& why) {
+  throw Error(Errc::corrupt_descriptor, "shared host memory: " + why);
+}
+
+}  // namespace
+
+std::size_t page_size() noexcept {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
+  spi::UniqueFd file(::memfd_create("weir", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) fail("memfd_create", errno);
+  const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  if (error != 0) {
+    if (!exhausted(error)) fail("posix_fallocate", error);
+    shortage.call = "posix_fallocate";
+    shortage.native = {error, std::generic_category()};
+    return {};
+  }
+  if (::fcntl(file.get(), F_ADD_SEALS, size_seals | F_SEAL_SEAL) != 0) fail("fcntl(F_ADD_SEALS)", errno);
+  return file;
+}
+
+void check_memfd(int fd, std::size_t bytes) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail("fstat", errno);
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) corrupt("the file descriptor is not a memfd");
+  if ((seals & size_seals) != size_seals) corrupt("the memfd is not sealed against resizing");
+  if (static_cast<std::uint64_t>(status.st_size) != bytes) {
+    corrupt("the memfd has " + std::to_string(status.st_size) + " bytes, the descriptor says " + std::to_string(bytes));
+  }
+}
+
+Mapping::Mapping(int fd, std::size_t bytes, bool read_only) noexcept : data_(nullptr), bytes_(bytes) {
+  void* data = ::mmap(nullptr, bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data != MAP_FAILED) data_ = data;
+}
+
+Mapping::~Mapping() {
+  if (data_) ::munmap(data_, bytes_);
+}
+
+}  // namespace weir::host

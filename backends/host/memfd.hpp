@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Files that live in memory, sealed so that nobody can take pages away under a reader.
+
+#include <cstddef>
+
+#include "weir/error.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::host {
+
+[[nodiscard]] std::size_t page_size() noexcept;
+
+/// A memfd of `bytes` (whole pages), backed by memory now (a later touch cannot fail) and sealed against resizing. None
+/// with `shortage` filled when there is no memory; throws for everything else (file descriptors, permissions).
+[[nodiscard]] spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage);
+
+/// Throw corrupt_descriptor unless `fd` is a memfd of exactly `bytes`, sealed against shrinking and growing.
+void check_memfd(int fd, std::size_t bytes);
+
+/// A shared mapping of a whole file, unmapped on destruction unless released.
+class Mapping {
+ public:
+  Mapping(int fd, std::size_t bytes, bool read_only) noexcept;
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  [[nodiscard]] void* get() const noexcept { return data_; }
+  void release() noexcept { data_ = nullptr; }
+
+ private:
+  void* data_;
+  std::size_t bytes_;
+};
+
+}  // namespace weir::host

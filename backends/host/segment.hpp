@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Host memory: ordinary, in a sealed memfd, or somebody else's.
+
+#include "weir/spi/backend.hpp"
+
+namespace weir::host {
+
+/// SegmentRequest::flags of pageable memory.
+inline constexpr std::uint64_t huge_pages = 1;
+
+spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
+spi::ExportedHandle export_handle(spi::Segment& segment);
+bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
+spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request);
+spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t bytes);
+
+}  // namespace weir::host

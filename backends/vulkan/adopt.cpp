@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Life inside an application that made the VkDevice itself.
+#include <atomic>
+#include <chrono>
+
+#include "backend.hpp"
+#include "logical.hpp"
+#include "reclaim.hpp"
+#include "staging.hpp"
+#include "weir/error.hpp"
+#include "weir/vulkan.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+constexpr int first_ordinal = 100;                // listed devices come before
+constexpr std::chrono::seconds handover{1};       // for worker threads to let go of the last streams
+
+void require(bool condition, const char* what) {
+  if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);
+}
+
+void validate(const AdoptOptions& options) {
+  require(options.instance && options.physical_device && options.device, "a handle is null");
+  require(options.get_instance_proc_addr, "get_instance_proc_addr is null");
+  require(!options.queues.empty(), "no queue was given");
+  for (const auto& queue : options.queues) {
+    require(queue.queue, "a queue is null");
+    require(!queue.lock == !queue.unlock, "a queue has only one of lock and unlock");
+  }
+  if (!options.timeline_semaphore)
+    throw Error(Errc::unsupported, "vulkan::adopt: the device was made without the timelineSemaphore feature");
+}
+
+}  // namespace
+
+Device adopt(const AdoptOptions& options) {
+  validate(options);
+  auto instance = std::make_unique<Instance>();
+  instance->handle = options.instance;
+  instance->api = lowest_api;
+  if (const char* missing = instance->fn.load(options.get_instance_proc_addr, options.instance))
+    throw Error(Errc::incompatible, std::string("vulkan::adopt: the instance has no ") + missing +
+                                        ": make it for Vulkan 1.2");
+  if (auto why = PhysicalDevice::unsuitable(*instance, options.physical_device); !why.empty())
+    throw Error(Errc::unsupported, "vulkan::adopt: " + why);
+  DeviceTable fn;
+  if (const char* missing = fn.load(instance->fn.vkGetDeviceProcAddr, options.device))
+    throw Error(Errc::incompatible, std::string("vulkan::adopt: the device has no ") + missing);
+
+  watch_forks();
+  static std::atomic<int> adopted{0};
+  const PhysicalDevice::Enabled enabled{options.queue_family, static_cast<std::uint32_t>(options.queues.size()),
+                                        options.buffer_device_address, options.external_memory_fd};
+  auto state = std::make_unique<PhysicalDevice>(*instance, options.physical_device, first_ordinal + adopted++, &enabled);
+  auto logical = std::make_unique<Logical>(*state, options.device, fn, true);
+  for (const auto& queue : options.queues)
+    logical->add_queue(std::make_unique<Queue>(queue.queue, queue.lock, queue.unlock));
+  state->adopt(std::move(logical));
+  (void)instance.release();  // devices live as long as the process, closed or not
+  return Device(*state.release());
+}
+
+void release(const Device& device) {
+  PhysicalDevice& state = physical(device, "vulkan::release");
+  Logical& logical = state.logical();
+  if (!logical.adopted) throw Error(Errc::invalid_argument, "vulkan::release: " + logical.name() + " was not adopted");
+  detail::forget_staging(state);
+  detail::drain_releases(state);
+  const auto left = logical.settle(handover);
+  if (left.segments || left.streams)
+    throw Error(Errc::invalid_argument, "vulkan::release: " + std::to_string(left.segments) + " buffers and " +
+                                            std::to_string(left.streams) + " streams of " + logical.name() +
+                                            " are alive: close them first");
+  state.close();
+}
+
+}  // namespace weir::vulkan

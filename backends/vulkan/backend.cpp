@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "driver.hpp"
+#include "logical.hpp"
+#include "segment.hpp"
+#include "stream.hpp"
+#include "weir/error.hpp"
+#include "weir/vulkan.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+PhysicalDevice& own(spi::DeviceState& device) { return static_cast<PhysicalDevice&>(device); }
+
+int place(VkPhysicalDeviceType type) noexcept {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 0;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return 1;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return 2;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return 3;
+    default: return 4;
+  }
+}
+
+std::vector<VkPhysicalDevice> physical_devices(const Instance& instance, std::string& reason) {
+  std::vector<VkPhysicalDevice> found;
+  std::uint32_t count = 0;
+  VkResult result;
+  do {
+    result = instance.fn.vkEnumeratePhysicalDevices(instance.handle, &count, nullptr);
+    found.resize(count);
+    if (result >= 0 && count > 0)
+      result = instance.fn.vkEnumeratePhysicalDevices(instance.handle, &count, found.data());
+  } while (result == VK_INCOMPLETE);
+  found.resize(result < 0 ? 0 : count);
+  if (found.empty())
+    reason = "the Vulkan loader found no device: install mesa-vulkan-drivers or the GPU vendor's driver";
+  std::stable_sort(found.begin(), found.end(), [&instance](VkPhysicalDevice a, VkPhysicalDevice b) {
+    VkPhysicalDeviceProperties first, second;
+    instance.fn.vkGetPhysicalDeviceProperties(a, &first);
+    instance.fn.vkGetPhysicalDeviceProperties(b, &second);
+    return place(first.deviceType) < place(second.deviceType);
+  });
+  return found;
+}
+
+std::vector<spi::DeviceState*> list(std::string& reason) {
+  std::vector<spi::DeviceState*> devices;
+  const Instance* instance = open_instance(reason);
+  if (!instance) return devices;
+  std::string rejected;
+  for (auto* handle : physical_devices(*instance, reason)) {
+    if (auto why = PhysicalDevice::unsuitable(*instance, handle); !why.empty())
+      rejected += (rejected.empty() ? "no device is suitable: " : "; ") + why;
+    else
+      devices.push_back(new PhysicalDevice(*instance, handle, static_cast<int>(devices.size())));
+  }
+  if (devices.empty() && !rejected.empty()) reason = rejected;
+  return devices;
+}
+
+std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
+  try {
+    return list(reason);
+  } catch (const std::exception& error) {
+    reason = error.what();
+    return {};
+  }
+}
+
+spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
+  if (const auto* info = device.find(request.kind); request.exportable && !(info && info->exportable))
+    throw Error(Errc::unsupported, device.describe() + " cannot share vulkan." + std::string(to_string(request.kind)) +
+                                       " memory with other processes");
+  return Memory::make(own(device).logical(), request.kind, request.bytes, request.exportable, shortage);
+}
+
+spi::ExportedHandle export_handle(spi::Segment& segment) {
+  check_process();
+  return {spi::HandleKind::vulkan_opaque_fd, static_cast<Memory&>(segment).export_fd()};
+}
+
+bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
+  const auto* info = device.find(MemoryKind::device);
+  return kind == spi::HandleKind::vulkan_opaque_fd && info && info->exportable;
+}
+
+spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
+  return Memory::import(own(device).logical(), request.memory_kind, request.size, request.read_only,
+                        std::move(request.fd));
+}
+
+spi::StreamState* create_stream(spi::DeviceState& device) { return new BatchedStream(own(device).logical()); }
+
+bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept {
+  return segment.device == &device;
+}
+
+const spi::SegmentOps segments{.reserve = reserve,
+                               .export_handle = export_handle,
+                               .imports = imports,
+                               .import_handle = import_handle,
+                               .wrap = nullptr};
+const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
+const spi::Backend table{
+    .name = "vulkan", .rank = 10, .devices = devices, .segments = &segments, .streams = &streams};
+
+}  // namespace
+
+const spi::Backend* backend() noexcept { return &table; }
+
+PhysicalDevice& physical(const Device& device, const char* what) {
+  if (device.backend() != table.name)
+    throw Error(Errc::invalid_argument, std::string(what) + ": " + device.id() + " is not a Vulkan device");
+  return own(device.state());
+}
+
+}  // namespace weir::vulkan

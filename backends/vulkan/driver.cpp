@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "errors.hpp"
+#include "validation.hpp"
+#include "weir/error.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+struct GlobalTable {
+#define WEIR_VK_GLOBAL(name) PFN_##name name = nullptr;
+#include "symbols.inc"
+};
+
+std::atomic<bool> in_forked_child{false};
+
+bool is_set(const char* name) noexcept {
+  const char* value = secure_getenv(name);
+  return value && *value && std::strcmp(value, "0") != 0;
+}
+
+PFN_vkGetInstanceProcAddr find_loader(std::string& reason) {
+  const char* chosen = secure_getenv("WEIR_VULKAN_LIBRARY");
+  const std::string path = chosen && *chosen ? chosen : "libvulkan.so.1";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* why = dlerror();
+    reason = "no Vulkan loader (" + std::string(why ? why : path) + "): install libvulkan1";
+    return nullptr;
+  }
+  auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
+  if (!get) {
+    reason = path + " is not a Vulkan loader: it has no vkGetInstanceProcAddr";
+    dlclose(library);
+  }
+  return get;
+}
+
+std::string explain_create(VkResult result) {
+  std::string text = "vkCreateInstance failed with " + std::string(result_name(result));
+  if (result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED)
+    text += ": no working Vulkan driver; install mesa-vulkan-drivers or the GPU vendor's, and check VK_ICD_FILENAMES";
+  return text;
+}
+
+}  // namespace
+
+const char* InstanceTable::load(PFN_vkGetInstanceProcAddr get, VkInstance instance) noexcept {
+#define WEIR_VK_INSTANCE(name) \
+  if (!(name = reinterpret_cast<PFN_##name>(get(instance, #name)))) return #name;
+#include "symbols.inc"
+  return nullptr;
+}
+
+const char* DeviceTable::load(PFN_vkGetDeviceProcAddr get, VkDevice device) noexcept {
+#define WEIR_VK_DEVICE(name) \
+  if (!(name = reinterpret_cast<PFN_##name>(get(device, #name)))) return #name;
+#define WEIR_VK_DEVICE_OPTIONAL(name) name = reinterpret_cast<PFN_##name>(get(device, #name));
+#include "symbols.inc"
+  return nullptr;
+}
+
+const Knobs& knobs() noexcept {
+  static const Knobs value{.validation = is_set("WEIR_VULKAN_VALIDATION"),
+                           .force_staging = is_set("WEIR_VULKAN_FORCE_STAGING"),
+                           .force_noncoherent = is_set("WEIR_VULKAN_FORCE_NONCOHERENT")};
+  return value;
+}
+
+std::string version_string(std::uint32_t version) {
+  return std::to_string(VK_API_VERSION_MAJOR(version)) + '.' + std::to_string(VK_API_VERSION_MINOR(version)) + '.' +
+         std::to_string(VK_API_VERSION_PATCH(version));
+}
+
+bool forked() noexcept { return in_forked_child.load(std::memory_order_relaxed); }
+
+void watch_forks() noexcept {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
+  });
+}
+
+void check_process() {
+  if (forked())
+    throw Error(Errc::unsupported, "Vulkan was loaded before this process was forked and cannot be used in the child: "
+                                   "spawn a new program instead");
+}
+
+const Instance* open_instance(std::string& reason) {
+  auto get = find_loader(reason);
+  if (!get) return nullptr;
+  GlobalTable global;
+#define WEIR_VK_GLOBAL(name) global.name = reinterpret_cast<PFN_##name>(get(VK_NULL_HANDLE, #name));
+#include "symbols.inc"
+  std::uint32_t api = VK_API_VERSION_1_0;
+  if (global.vkEnumerateInstanceVersion) global.vkEnumerateInstanceVersion(&api);
+  if (api < lowest_api || !global.vkCreateInstance) {
+    reason = "the Vulkan loader is of version " + version_string(api) + ", weir needs 1.2: install a newer libvulkan1";
+    return nullptr;
+  }
+  api = std::min(api, std::uint32_t{VK_API_VERSION_1_3});
+
+  Validation validation;
+  if (knobs().validation) validation.prepare(global.vkEnumerateInstanceLayerProperties);
+  const VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "weir", 0, "weir", 0, api};
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  validation.extend(info);
+  auto instance = new Instance;
+  watch_forks();
+  if (VkResult result = global.vkCreateInstance(&info, nullptr, &instance->handle); result != VK_SUCCESS) {
+    reason = explain_create(result);
+    delete instance;
+    return nullptr;
+  }
+  instance->api = api;
+  if (const char* missing = instance->fn.load(get, instance->handle)) {
+    reason = std::string("the Vulkan loader has no ") + missing + ": install a newer libvulkan1";
+    return nullptr;
+  }
+  validation.listen(get, instance->handle);
+  return instance;
+}
+
+}  // namespace weir::vulkan

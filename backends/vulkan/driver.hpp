@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The Vulkan loader, found at run time; never linked. Then device.hpp.
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
+#include <vulkan/vulkan.h>
+
+#include <cstdint>
+#include <string>
+
+namespace weir::vulkan {
+
+struct InstanceTable {
+#define WEIR_VK_INSTANCE(name) PFN_##name name = nullptr;
+#include "symbols.inc"
+  /// Name of the first function that is missing; null when complete.
+  const char* load(PFN_vkGetInstanceProcAddr get, VkInstance instance) noexcept;
+};
+
+struct DeviceTable {
+#define WEIR_VK_DEVICE(name) PFN_##name name = nullptr;
+#define WEIR_VK_DEVICE_OPTIONAL(name) PFN_##name name = nullptr;
+#include "symbols.inc"
+  const char* load(PFN_vkGetDeviceProcAddr get, VkDevice device) noexcept;
+};
+
+/// An instance and its functions; weir's own, or an application's.
+struct Instance {
+  VkInstance handle = VK_NULL_HANDLE;
+  std::uint32_t api = 0;  ///< of the loader or, for an application's, what it allows
+  InstanceTable fn;
+};
+
+/// Environment, read once.
+struct Knobs {
+  bool validation = false;         ///< WEIR_VULKAN_VALIDATION=1: Khronos layer with synchronization checks
+  bool force_staging = false;      ///< WEIR_VULKAN_FORCE_STAGING=1: no memory is device-local and host-visible
+  bool force_noncoherent = false;  ///< WEIR_VULKAN_FORCE_NONCOHERENT=1: flush and invalidate all mapped memory
+};
+const Knobs& knobs() noexcept;
+
+inline constexpr std::uint32_t lowest_api = VK_API_VERSION_1_2;
+
+/// Load libvulkan.so.1 (WEIR_VULKAN_LIBRARY names another file) and make an instance. Null with a one-line `reason`.
+/// Neither is ever given back: no order of destruction at exit can matter.
+const Instance* open_instance(std::string& reason);
+
+/// "1.3.230"
+std::string version_string(std::uint32_t version);
+
+/// Whether this process was forked from one that had loaded Vulkan: nothing here may reach the driver any more.
+bool forked() noexcept;
+void watch_forks() noexcept;
+/// Throw unsupported if so.
+void check_process();
+
+}  // namespace weir::vulkan

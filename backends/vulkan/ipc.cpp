@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opaque file descriptors: memory that another process, or CUDA, opens.
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "device.hpp"
+#include "errors.hpp"
+#include "logical.hpp"
+#include "segment.hpp"
+#include "weir/error.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+// Whether `a` and `b` are the same open file; a closed number is not.
+bool same_file(int a, int b) noexcept {
+  const long self = getpid();
+  if (const long order = syscall(SYS_kcmp, self, self, KCMP_FILE, a, b); order >= 0) return order == 0;
+  struct stat first, second;
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+// A failed import leaves the descriptor alone by the specification, and closes it in some drivers. So the driver gets a
+// duplicate, which is closed here only while it still is that file; imports take turns, because another one could get
+// the same number for the same file in between.
+class Offer {
+ public:
+  explicit Offer(const spi::UniqueFd& original) : lock_(turn()), original_(original.get()), copy_(original.duplicate()) {}
+  ~Offer() {
+    const int copy = copy_.release();
+    if (!taken_ && same_file(original_, copy)) close(copy);
+  }
+  [[nodiscard]] int fd() const noexcept { return copy_.get(); }
+  void taken() noexcept { taken_ = true; }
+
+ private:
+  static std::mutex& turn() {
+    static auto& mutex = *new std::mutex;
+    return mutex;
+  }
+  std::unique_lock<std::mutex> lock_;
+  int original_;
+  spi::UniqueFd copy_;
+  bool taken_ = false;
+};
+
+}  // namespace
+
+spi::UniqueFd Memory::export_fd() const {
+  if (!exportable)
+    throw Error(Errc::unsupported, logical.name() + ": this memory was not made exportable");
+  VkMemoryGetFdInfoKHR info{};
+  info.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
+  info.memory = memory;
+  info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  int fd = -1;
+  check(logical.fn.vkGetMemoryFdKHR(logical.handle, &info, &fd), "vkGetMemoryFdKHR", logical.name());
+  spi::UniqueFd result(fd);
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return result;
+}
+
+Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::UniqueFd fd) {
+  const auto* info = logical.device.find(kind);
+  if (!info || !info->exportable)
+    throw Error(Errc::unsupported, logical.name() + " cannot open vulkan." + std::string(to_string(kind)) +
+                                       " memory of another process");
+  if (bytes == 0 || bytes % granularity != 0)
+    throw Error(Errc::corrupt_descriptor, logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
+  auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
+  made->imported = made->shared = true;
+  made->read_only = read_only;
+  Shortage shortage;
+  Offer offer(fd);
+  const VkResult result = made->build(offer.fd(), shortage);
+  if (made->memory != VK_NULL_HANDLE) offer.taken();
+  if (result < 0)
+    fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(),
+         logical.name() + ": opening " + std::to_string(bytes) + " bytes of another process");
+  return made.detach();
+}
+
+}  // namespace weir::vulkan

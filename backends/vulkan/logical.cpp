@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "logical.hpp"
+
+#include "batch.hpp"
+#include "device.hpp"
+#include "errors.hpp"
+#include "weir/error.hpp"
+
+namespace weir::vulkan {
+
+void Queue::lock() {
+  mutex_.lock();
+  if (lock_) lock_();
+}
+
+void Queue::unlock() {
+  if (unlock_) unlock_();
+  mutex_.unlock();
+}
+
+std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
+  const std::vector<float> priorities(device.queue_count, 1.0f);
+  VkDeviceQueueCreateInfo queues{};
+  queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queues.queueFamilyIndex = device.family;
+  queues.queueCount = device.queue_count;
+  queues.pQueuePriorities = priorities.data();
+  VkPhysicalDeviceVulkan12Features features{};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  features.timelineSemaphore = VK_TRUE;
+  features.bufferDeviceAddress = device.device_address;
+  const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &features;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queues;
+  info.enabledExtensionCount = device.memory_fd ? 1 : 0;
+  info.ppEnabledExtensionNames = &extension;
+  VkDevice handle = VK_NULL_HANDLE;
+  check(device.instance.fn.vkCreateDevice(device.handle, &info, nullptr, &handle), "vkCreateDevice",
+        device.describe());
+
+  DeviceTable fn;
+  if (const char* missing = fn.load(device.instance.fn.vkGetDeviceProcAddr, handle)) {
+    if (fn.vkDestroyDevice) fn.vkDestroyDevice(handle, nullptr);
+    throw Error(Errc::incompatible, device.describe() + ": its driver has no " + missing);
+  }
+  auto logical = std::make_unique<Logical>(device, handle, fn, false);
+  for (std::uint32_t i = 0; i < device.queue_count; ++i) {
+    VkQueue queue = VK_NULL_HANDLE;
+    logical->fn.vkGetDeviceQueue(handle, device.family, i, &queue);
+    logical->add_queue(std::make_unique<Queue>(queue));
+  }
+  return logical;
+}
+
+Logical::Logical(PhysicalDevice& owner, VkDevice made, const DeviceTable& functions, bool is_adopted)
+    : device(owner), handle(made), adopted(is_adopted), fn(functions), name_(owner.describe()) {}
+
+// Only what failed halfway gets here: devices live as long as the process.
+Logical::~Logical() {
+  if (!adopted) fn.vkDestroyDevice(handle, nullptr);
+}
+
+Queue& Logical::next_queue() noexcept {
+  return *queues_[next_queue_.fetch_add(1, std::memory_order_relaxed) % queues_.size()];
+}
+
+void Logical::bury(std::list<Flight> flight) noexcept {
+  if (forked() || flight.front().timeline->passed(flight.front().value)) return;  // destroyed here
+  const std::scoped_lock lock(mutex_);
+  graveyard_.splice(graveyard_.end(), flight);
+  buried_.store(true, std::memory_order_release);
+}
+
+void Logical::collect() noexcept {
+  if (!buried_.load(std::memory_order_acquire) || forked()) return;
+  std::list<Flight> done;  // destroyed without the lock: scratch memory counts itself out
+  const std::scoped_lock lock(mutex_);
+  for (auto flight = graveyard_.begin(); flight != graveyard_.end();) {
+    const auto next = std::next(flight);
+    if (flight->timeline->passed(flight->value)) done.splice(done.end(), graveyard_, flight);
+    flight = next;
+  }
+  buried_.store(!graveyard_.empty(), std::memory_order_release);
+}
+
+void Logical::add_segment(int number) noexcept {
+  const std::scoped_lock lock(mutex_);
+  alive_.segments += static_cast<std::size_t>(number);
+}
+
+void Logical::add_stream(int number) noexcept {
+  const std::scoped_lock lock(mutex_);
+  alive_.streams += static_cast<std::size_t>(number);
+  ended_.notify_all();
+}
+
+Population Logical::settle(std::chrono::nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, limit, [this] { return alive_.streams == 0; });
+  std::list<Flight> last;
+  last.swap(graveyard_);
+  buried_.store(false, std::memory_order_release);
+  lock.unlock();
+  for (const auto& flight : last) {
+    try {
+      flight.timeline->wait(flight.value, std::chrono::nanoseconds{-1});
+    } catch (const Error&) {  // lost: nothing runs any more
+    }
+  }
+  last.clear();
+  lock.lock();
+  return alive_;
+}
+
+}  // namespace weir::vulkan

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir/vulkan.hpp: resources and native handles.
+#include "weir/vulkan.hpp"
+
+#include <mutex>
+
+#include "backend.hpp"
+#include "logical.hpp"
+#include "segment.hpp"
+#include "stream.hpp"
+#include "weir/error.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+ResourcePtr make(const Device& device, MemoryKind kind, const ResourceOptions& options) {
+  PhysicalDevice& state = physical(device, "vulkan resource");
+  const KindInfo* info = state.find(kind);
+  if (info && options.exportable && !info->exportable)
+    throw Error(Errc::unsupported, state.describe() + " cannot share vulkan." + std::string(to_string(kind)) +
+                                       " memory with other processes");
+  return spi::make_segment_resource(state, kind, options.exportable);
+}
+
+// Null for zero bytes.
+Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset) {
+  const auto place = buffer.location();
+  (void)physical(place.segment ? Device(*place.segment->device) : buffer.device(), what);
+  offset = place.offset;
+  return static_cast<Memory*>(place.segment);
+}
+
+BatchedStream& own(const Stream& stream, const char* what) {
+  (void)physical(stream.device(), what);
+  return static_cast<BatchedStream&>(stream.state());
+}
+
+Memory& mapped(const Buffer& buffer, const char* what, std::size_t& offset) {
+  auto* memory = memory_of(buffer, what, offset);
+  if (!memory || !memory->host)
+    throw Error(Errc::invalid_argument, std::string(what) + ": the buffer is not host-accessible");
+  return *memory;
+}
+
+}  // namespace
+
+Device device(int ordinal) { return weir::device("vulkan:" + std::to_string(ordinal)); }
+
+ResourcePtr make_device_resource(const Device& device, const ResourceOptions& options) {
+  return make(device, MemoryKind::device, options);
+}
+ResourcePtr make_upload_resource(const Device& device, const ResourceOptions& options) {
+  return make(device, MemoryKind::upload, options);
+}
+ResourcePtr make_readback_resource(const Device& device, const ResourceOptions& options) {
+  return make(device, MemoryKind::readback, options);
+}
+ResourcePtr make_mappable_resource(const Device& device, const ResourceOptions& options) {
+  return make(device, MemoryKind::mappable, options);
+}
+
+NativeBuffer native(const Buffer& buffer) {
+  std::size_t offset = 0;
+  const auto* memory = memory_of(buffer, "vulkan::native", offset);
+  if (!memory) return {};
+  NativeBuffer handles;
+  handles.buffer = memory->buffer;
+  handles.offset = offset;
+  handles.size = buffer.size();
+  handles.memory = memory->memory;
+  handles.memory_offset = memory->memory_offset + offset;
+  handles.allocation_size = memory->allocation_size;
+  handles.dedicated = memory->dedicated;
+  handles.device_address = memory->address ? memory->address + offset : 0;
+  return handles;
+}
+
+NativeStream native(const Stream& stream) {
+  auto& state = own(stream, "vulkan::native");
+  const auto value = state.put(spi::MarkOp{});  // the semaphore may lag behind what was done on the host
+  if (!state.wait_submitted(value)) state.throw_if_lost();
+  state.ensure_marked(value);
+  return {state.logical().handle, state.queue().handle, state.logical().device.family, state.timeline()->semaphore(),
+          value};
+}
+
+void wait(const Stream& stream, VkSemaphore_T* semaphore, std::uint64_t value) {
+  auto& state = own(stream, "vulkan::wait");
+  if (!semaphore) throw Error(Errc::invalid_argument, "vulkan::wait: the semaphore is null");
+  auto point = spi::Ref<spi::StreamState>::adopt(new ForeignPoint(state.logical(), semaphore, value));
+  state.put(spi::WaitOp{std::move(point), 1});
+}
+
+void with_queue(const Stream& stream, const std::function<void(VkQueue_T*)>& function) {
+  auto& queue = own(stream, "vulkan::with_queue").queue();
+  const std::scoped_lock lock(queue);
+  function(queue.handle);
+}
+
+void flush(const Buffer& buffer) {
+  if (buffer.size() == 0 && !buffer.is_closed()) return;
+  std::size_t offset = 0;
+  mapped(buffer, "vulkan::flush", offset).after_host_write(offset, buffer.size());
+}
+
+void invalidate(const Buffer& buffer) {
+  if (buffer.size() == 0 && !buffer.is_closed()) return;
+  std::size_t offset = 0;
+  mapped(buffer, "vulkan::invalidate", offset).before_host_read(offset, buffer.size());
+}
+
+Buffer wrap(const Device& device, const ExternalBuffer& external, std::function<void()> release,
+            const Stream& stream) {
+  PhysicalDevice& state = physical(device, "vulkan::wrap");
+  if (!external.buffer || external.bytes == 0)
+    throw Error(Errc::invalid_argument, "vulkan::wrap: a null VkBuffer, or zero bytes, names no memory");
+  auto segment = spi::Ref<spi::Segment>::adopt(
+      Memory::wrap(state.logical(), {external.buffer, external.memory, external.memory_offset, external.bytes,
+                                     static_cast<std::byte*>(external.host)}));
+  Buffer buffer = spi::make_external_buffer(segment, 0, external.bytes, stream);
+  segment->owner_release = std::move(release);
+  return buffer;
+}
+
+}  // namespace weir::vulkan

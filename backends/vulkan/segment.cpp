@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment.hpp"
+
+#include <limits>
+#include <memory>
+
+#include "device.hpp"
+#include "errors.hpp"
+#include "logical.hpp"
+#include "weir/error.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+std::string asked(const Memory& memory) {
+  return memory.logical.name() + ": " + std::to_string(memory.size) + " bytes of vulkan." +
+         std::string(to_string(memory.kind));
+}
+
+VkResult short_of(Shortage& shortage, const char* call, VkResult result) {
+  shortage.call = call;
+  shortage.native = make_code(result);
+  return result;
+}
+
+}  // namespace
+
+Memory::Memory(Logical& on, MemoryKind memory_kind, std::size_t bytes) noexcept : logical(on) {
+  device = &on.device;
+  kind = memory_kind;
+  size = bytes;
+  device_accessible = true;
+  if (const auto* info = device->find(kind)) dlpack_device = info->dlpack_device;
+  logical.add_segment(1);
+}
+
+Memory::~Memory() {
+  if (owned_ && !forked()) {
+    logical.fn.vkDestroyBuffer(logical.handle, buffer, nullptr);
+    logical.fn.vkFreeMemory(logical.handle, memory, nullptr);  // unmaps
+  }
+  if (counted_) logical.allocations.fetch_sub(1, std::memory_order_relaxed);
+  if (!forked()) logical.add_segment(-1);
+}
+
+Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max() - (granularity - 1);
+  if (bytes > most) {
+    shortage.limit = most;
+    return nullptr;
+  }
+  logical.collect();
+  auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, (bytes + granularity - 1) & ~(granularity - 1)));
+  made->exportable = made->shared = exportable;
+  const VkResult result = made->build(-1, shortage);
+  if (is_exhaustion(result)) return nullptr;
+  check(result, shortage.call.c_str(), asked(*made));
+  return made.detach();
+}
+
+VkResult Memory::build(int import_fd, Shortage& shortage) {
+  const PhysicalDevice& physical = logical.device;
+  const auto any_type = physical.memory_type(kind, ~0u);
+  if (!any_type) throw Error(Errc::unsupported, asked(*this) + ": the device has no such memory");
+  shortage.limit = std::min(physical.heap_size(*any_type), physical.max_buffer_size);
+  if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
+
+  if (VkResult result = create_buffer(); result < 0) return short_of(shortage, "vkCreateBuffer", result);
+  const auto type = physical.memory_type(kind, type_bits_);
+  if (!type)
+    throw Error(Errc::unsupported, asked(*this) + ": no memory type of that kind can hold " +
+                                       (shared ? "an exportable" : "a") + " buffer");
+  if (allocation_size > physical.heap_size(*type)) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (VkResult result = allocate(*type, import_fd); result < 0) {
+    shortage.device_free = physical.heap_free(*type);
+    return short_of(shortage, "vkAllocateMemory", result);
+  }
+  if (VkResult result = finish(*type); result < 0) return short_of(shortage, "vkBindBufferMemory", result);
+  return VK_SUCCESS;
+}
+
+VkResult Memory::create_buffer() {
+  VkExternalMemoryBufferCreateInfo external{};
+  external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
+  external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.pNext = shared ? &external : nullptr;
+  info.size = size;
+  info.usage = logical.device.usage();
+  if (VkResult result = logical.fn.vkCreateBuffer(logical.handle, &info, nullptr, &buffer); result < 0) return result;
+
+  VkMemoryDedicatedRequirements dedication{};
+  dedication.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS;
+  VkMemoryRequirements2 requirements{};
+  requirements.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2;
+  requirements.pNext = &dedication;
+  VkBufferMemoryRequirementsInfo2 question{};
+  question.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2;
+  question.buffer = buffer;
+  logical.fn.vkGetBufferMemoryRequirements2(logical.handle, &question, &requirements);
+  allocation_size = requirements.memoryRequirements.size;
+  type_bits_ = requirements.memoryRequirements.memoryTypeBits;
+  dedicated = dedication.requiresDedicatedAllocation || dedication.prefersDedicatedAllocation;
+  return VK_SUCCESS;
+}
+
+VkResult Memory::allocate(std::uint32_t type, int import_fd) {
+  VkMemoryAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+  info.allocationSize = allocation_size;
+  info.memoryTypeIndex = type;
+  VkMemoryAllocateFlagsInfo flags{};
+  flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryDedicatedAllocateInfo dedication{};
+  dedication.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+  dedication.buffer = buffer;
+  VkExportMemoryAllocateInfo exporting{};
+  exporting.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+  exporting.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  VkImportMemoryFdInfoKHR importing{};
+  importing.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
+  importing.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  importing.fd = import_fd;
+  const auto chain = [&info](auto& extension) {
+    extension.pNext = info.pNext;
+    info.pNext = &extension;
+  };
+  if (logical.device.device_address) chain(flags);
+  if (dedicated) chain(dedication);
+  if (exportable) chain(exporting);
+  if (import_fd >= 0) chain(importing);
+
+  counted_ = true;
+  if (logical.allocations.fetch_add(1, std::memory_order_relaxed) >= logical.device.max_allocations)
+    return VK_ERROR_TOO_MANY_OBJECTS;
+  return logical.fn.vkAllocateMemory(logical.handle, &info, nullptr, &memory);
+}
+
+VkResult Memory::finish(std::uint32_t type) {
+  const PhysicalDevice& physical = logical.device;
+  if (VkResult result = logical.fn.vkBindBufferMemory(logical.handle, buffer, memory, 0); result < 0) return result;
+  if (physical.device_address) {
+    VkBufferDeviceAddressInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
+    info.buffer = buffer;
+    address = logical.fn.vkGetBufferDeviceAddress(logical.handle, &info);
+  }
+  if (kind == MemoryKind::device) return VK_SUCCESS;  // never mapped, also where it could be: the same everywhere
+  void* mapped = nullptr;
+  if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
+    return result;
+  host = static_cast<std::byte*>(mapped);
+  noncoherent_ = knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+  return VK_SUCCESS;
+}
+
+Memory* Memory::wrap(Logical& logical, const Foreign& foreign) {
+  auto* made = new Memory(logical, MemoryKind::external, foreign.bytes);
+  made->owned_ = false;
+  made->buffer = foreign.buffer;
+  made->memory = foreign.memory;
+  made->memory_offset = foreign.memory_offset;
+  made->host = foreign.host;
+  made->imported = true;
+  made->dlpack_device = logical.device.find(foreign.host ? MemoryKind::upload : MemoryKind::device)->dlpack_device;
+  return made;
+}
+
+VkMappedMemoryRange Memory::mapped_range(std::size_t offset, std::size_t bytes) const noexcept {
+  // Sizes and the granularity are multiples of every nonCoherentAtomSize.
+  const std::size_t begin = offset & ~(granularity - 1);
+  const std::size_t end = (offset + bytes + granularity - 1) & ~(granularity - 1);
+  VkMappedMemoryRange range{};
+  range.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE;
+  range.memory = memory;
+  range.offset = begin;
+  range.size = end - begin;
+  return range;
+}
+
+void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
+  if (!noncoherent_ || bytes == 0) return;
+  const auto range = mapped_range(offset, bytes);
+  check(logical.fn.vkInvalidateMappedMemoryRanges(logical.handle, 1, &range), "vkInvalidateMappedMemoryRanges",
+        asked(*this));
+}
+
+void Memory::after_host_write(std::size_t offset, std::size_t bytes) {
+  if (!noncoherent_ || bytes == 0) return;
+  const auto range = mapped_range(offset, bytes);
+  check(logical.fn.vkFlushMappedMemoryRanges(logical.handle, 1, &range), "vkFlushMappedMemoryRanges", asked(*this));
+}
+
+}  // namespace weir::vulkan

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timeline.hpp"
+
+#include <limits>
+
+#include "errors.hpp"
+#include "logical.hpp"
+
+namespace weir::vulkan {
+namespace {
+
+// What some drivers report for every semaphore once the device is lost.
+constexpr std::uint64_t lost_value = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+Timeline::Timeline(Logical& logical) : logical_(logical), owned_(true) {
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  check(logical.fn.vkCreateSemaphore(logical.handle, &info, nullptr, &semaphore_), "vkCreateSemaphore",
+        logical.name());
+}
+
+Timeline::~Timeline() {
+  if (owned_ && !forked()) logical_.fn.vkDestroySemaphore(logical_.handle, semaphore_, nullptr);
+}
+
+std::uint64_t Timeline::value() const {
+  std::uint64_t reached = 0;
+  VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
+  if (reached == lost_value) result = VK_ERROR_DEVICE_LOST;
+  check(result, "vkGetSemaphoreCounterValue", logical_.name());
+  return reached;
+}
+
+bool Timeline::passed(std::uint64_t wanted) const noexcept {
+  std::uint64_t reached = 0;
+  const VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
+  return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && reached >= wanted);
+}
+
+WaitStatus Timeline::wait(std::uint64_t wanted, std::chrono::nanoseconds timeout) const {
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &semaphore_;
+  info.pValues = &wanted;
+  const auto limit = timeout.count() < 0 ? std::numeric_limits<std::uint64_t>::max()
+                                         : static_cast<std::uint64_t>(timeout.count());
+  VkResult result;
+  do {  // a driver may give up before the end of time
+    result = logical_.fn.vkWaitSemaphores(logical_.handle, &info, limit);
+  } while (result == VK_TIMEOUT && timeout.count() < 0);
+  check(result, "vkWaitSemaphores", logical_.name());
+  return result == VK_TIMEOUT ? WaitStatus::timeout : WaitStatus::ready;
+}
+
+}  // namespace weir::vulkan

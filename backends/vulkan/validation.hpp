@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The Khronos validation layer with synchronization checks, when WEIR_VULKAN_VALIDATION=1 asks for it.
+
+#include "driver.hpp"
+
+namespace weir::vulkan {
+
+/// Lives on the stack while an instance is made. What is counted is seen through vulkan::validation_errors().
+class Validation {
+ public:
+  Validation() = default;
+  Validation(const Validation&) = delete;
+  Validation& operator=(const Validation&) = delete;
+
+  /// Look for the layer; reports to the sink when it is not installed.
+  void prepare(PFN_vkEnumerateInstanceLayerProperties layers) noexcept;
+  /// Switch it on in `info`, if found. `this` must stay in place until the instance is made.
+  void extend(VkInstanceCreateInfo& info) noexcept;
+  /// Count and print errors and warnings from now on.
+  void listen(PFN_vkGetInstanceProcAddr get, VkInstance instance) const noexcept;
+
+ private:
+  bool found_ = false;
+  VkValidationFeaturesEXT features_{};
+  VkDebugUtilsMessengerCreateInfoEXT messenger_{};
+};
+
+}  // namespace weir::vulkan

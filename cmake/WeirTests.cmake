@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# weir_add_test_binary(<name> [INCLUDES …] [SOURCES …]): a GoogleTest program that is one ctest test.
+# weir_add_child_program(<name> <source>): a program that tests start as a second process.
+# weir_set_test_properties(<test> [seconds]): time limit and sanitizer environment.
+# Every test program is in <build>/tests, its results in <build>/results/<name>.xml.
+include_guard()
+
+set(WEIR_TEST_BINARY_DIR "${PROJECT_BINARY_DIR}/tests")
+set(WEIR_TEST_RESULT_DIR "${PROJECT_BINARY_DIR}/results")
+
+function(weir_set_test_properties test)
+  set(seconds 300)
+  if(ARGC GREATER 1)
+    set(seconds ${ARGV1})
+  endif()
+  if(WEIR_SANITIZE)
+    math(EXPR seconds "${seconds} * 4")
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT WEIR_TEST_SECONDS=240) # the watchdog's limit for a case
+  endif()
+  weir_sanitizer_environment(environment)
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
+endfunction()
+
+function(_weir_test_target name)
+  weir_target_options(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${WEIR_TEST_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE "WEIR_CHILD_DIR=\"${WEIR_TEST_BINARY_DIR}\"")
+  target_include_directories(${name} SYSTEM PRIVATE "${DLPack_INCLUDE_DIR}")
+  target_link_libraries(${name} PRIVATE weir_test_support)
+endfunction()
+
+function(weir_add_test_binary name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "INCLUDES;SOURCES")
+  if(NOT arg_SOURCES)
+    return() # nothing written yet
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  _weir_test_target(${name})
+  target_include_directories(${name} PRIVATE ${arg_INCLUDES})
+  add_test(NAME ${name} COMMAND ${name} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
+  weir_set_test_properties(${name})
+endfunction()
+
+function(weir_add_child_program name source)
+  add_executable(${name} "${source}")
+  _weir_test_target(${name})
+endfunction()

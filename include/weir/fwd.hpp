@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Names used across headers. Nothing to read here; start at buffer.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+struct DLManagedTensor;           // <dlpack/dlpack.h>, needed only by callers that unpack tensors themselves
+struct DLManagedTensorVersioned;
+
+namespace weir {
+
+class Buffer;
+class Device;
+class Event;
+class MemoryResource;
+class Stream;
+class Tensor;
+struct DType;
+struct Layout;
+
+/// How resources are held: shared, so that a Buffer can keep the resource it came from alive.
+using ResourcePtr = std::shared_ptr<MemoryResource>;
+
+/// Alignment of every allocation that does not ask for more, in bytes.
+inline constexpr std::size_t default_alignment = 256;
+
+namespace ipc {
+class Descriptor;
+}
+
+namespace spi {
+struct Backend;
+struct Block;
+struct DeviceState;
+struct Location;
+struct Request;
+class Segment;
+class StreamState;
+}  // namespace spi
+
+}  // namespace weir

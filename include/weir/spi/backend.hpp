@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The one seam that a backend implements: a constant table. An absent entry *is* "unsupported". backends/README.md
+// says how to add one; tests/conformance says when it is done.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weir/buffer.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stream_state.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::spi {
+
+/// How a segment's memory is named for another process or API. Values are part of the descriptor format.
+enum class HandleKind : std::uint16_t {
+  none = 0,
+  host_memfd = 1,        ///< sealed memfd, mapped by the importer
+  cuda_vmm_fd = 2,       ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR of a VMM handle
+  vulkan_opaque_fd = 3,  ///< VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+};
+
+struct SegmentRequest {
+  MemoryKind kind;
+  std::size_t bytes;        ///< > 0, not yet rounded
+  bool exportable = false;
+  StreamState* stream;      ///< allocation stream, of any backend; for kinds that allocate in stream order
+  std::uint64_t flags = 0;  ///< backend's own; from the typed options of its public header
+};
+
+/// A segment's name outside this process. The fd is a new one, owned by the caller.
+struct ExportedHandle {
+  HandleKind kind = HandleKind::none;
+  UniqueFd fd;
+};
+
+/// Everything about a foreign segment has been validated but what only the driver can tell.
+struct ImportRequest {
+  HandleKind kind;
+  UniqueFd fd;             ///< consumed on success; closed exactly once, by somebody, on failure
+  std::size_t size;        ///< of the whole segment
+  MemoryKind memory_kind;  ///< as the exporter named it
+  bool read_only = false;
+};
+
+/// Memory from drivers. All functions are correct whatever context is current, and restore it.
+struct SegmentOps {
+  /// A new segment, or null with `shortage` filled (call, native, device_free, limit) when memory is exhausted.
+  /// Throws for everything else. On null and throw nothing was made.
+  Segment* (*reserve)(DeviceState& device, const SegmentRequest& request, Shortage& shortage);
+  /// Name an exportable segment for another process. Optional.
+  ExportedHandle (*export_handle)(Segment& segment) = nullptr;
+  /// Whether `import_handle` of this device takes that kind. Optional; absent = none.
+  bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
+  /// Open a foreign segment. Throws on every failure and then leaves the process as it was. Optional.
+  Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
+  /// Segment over memory that others own, named by an address: a DLPack import, a native pointer. Destroying it runs
+  /// no driver call; the owner's release is the caller's business. Throws when the address is not of this device.
+  /// Optional.
+  Segment* (*wrap)(DeviceState& device, std::uint64_t address, std::size_t bytes) = nullptr;
+};
+
+struct StreamOps {
+  StreamState* (*create)(DeviceState& device);
+  /// Whether streams of `device` can copy and fill `segment` themselves.
+  bool (*reaches)(const DeviceState& device, const Segment& segment) noexcept;
+};
+
+struct Backend {
+  std::string_view name;
+  int rank = 0;  ///< order in devices(): higher first
+  /// Load the driver and list its devices. Called once, under a lock. Never throws; when the result is empty,
+  /// `reason` says why in one line (what is missing, what to install).
+  std::vector<DeviceState*> (*devices)(std::string& reason) noexcept;
+  const SegmentOps* segments;
+  const StreamOps* streams;
+};
+
+/// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
+/// release may block, by a worker. Typed factories call it with their own `flags`, and with what these refer to in
+/// `keep`, which lives as long as the resource. `name` is "backend.kind".
+ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
+                                  std::shared_ptr<void> keep = nullptr);
+
+/// Buffer over a segment that no resource made: imported, adopted. `bytes` from `offset` of it.
+Buffer make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);
+
+}  // namespace weir::spi

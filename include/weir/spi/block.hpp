@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Control block of one allocation: which range of which segment, who used it until when, how many owners. Blocks are
+// recycled by the resource that made them, so that a warm allocation needs no malloc.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "weir/fwd.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/stream.hpp"
+
+namespace weir::spi {
+
+/// "Everything on `stream` up to `value`."
+struct Point {
+  Ref<StreamState> stream;
+  std::uint64_t value = 0;
+};
+
+/// What a resource is asked for. `bytes` > 0; `alignment` is a power of two.
+struct Request {
+  std::size_t bytes;
+  std::size_t alignment;
+  const Stream* stream;
+};
+
+/// One allocation. Made by a resource's do_allocate, ended by the do_deallocate of `resource`.
+struct Block {
+  Segment* segment = nullptr;          ///< null for zero bytes
+  std::size_t offset = 0;              ///< of byte 0 within the segment
+  std::size_t size = 0;                ///< bytes asked for
+  MemoryResource* resource = nullptr;  ///< ends the block; kept alive by whoever it is (BlockStore)
+  Ref<StreamState> stream;             ///< allocation stream; its uses need no record
+  std::atomic<std::uint32_t> owners{1};
+  Block* next = nullptr;               ///< free list of the resource
+  void* cookie = nullptr;              ///< for the resource
+  ResourcePtr empty_home;              ///< set only for zero bytes: no resource's do_deallocate sees those
+
+  /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream.
+  void used(StreamState& user, std::uint64_t value);
+  /// The recorded uses and the allocation stream's present position: whoever waits for them sees every write so far.
+  [[nodiscard]] std::vector<Point> uses();
+  /// All points after which the memory is free, the allocation stream's present position included. Clears the record.
+  [[nodiscard]] std::vector<Point> take_points();
+
+ private:
+  std::atomic_flag busy_;
+  std::vector<Point> uses_;  // one per stream other than the allocation stream; keeps its capacity when recycled
+};
+
+}  // namespace weir::spi

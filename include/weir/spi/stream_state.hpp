@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_state.cpp, the same for every
+// backend) numbers the work, keeps what cannot be submitted yet in a software queue, and answers questions from
+// numbers it already knows. The back half (the do_ functions, one class per backend) talks to the driver.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <variant>
+
+#include "weir/spi/ref.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/stream.hpp"
+
+namespace weir::spi {
+
+/// Copy `bytes` (> 0) between two places that this stream's backend can reach (StreamOps::reaches). Ranges of one
+/// segment do not overlap.
+struct CopyOp {
+  Location dst, src;
+  std::size_t bytes;
+};
+
+/// Repeat a pattern of 1, 2, 4 or 8 bytes over `bytes` (> 0, a multiple of the pattern). Any offset.
+struct FillOp {
+  Location dst;
+  std::size_t bytes;
+  std::uint64_t pattern;  ///< in the low pattern_bytes bytes, little-endian
+  std::uint32_t pattern_bytes;
+};
+
+/// Run on a host thread; later work waits for it.
+struct CallOp {
+  std::function<void()> function;
+};
+
+/// Order what follows after a point of another timeline.
+struct WaitOp {
+  Ref<StreamState> other;
+  std::uint64_t value;
+};
+
+/// Return a segment in stream order (Segment::free_in_order); owns it.
+struct FreeOp {
+  Ref<Segment> segment;
+};
+
+/// Nothing; makes a point that can be observed.
+struct MarkOp {};
+
+using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, MarkOp>;
+
+/// A timeline. Counted by Streams, Events, Buffers and its own worker. Values grow by one per operation; a value is
+/// *submitted* once the driver has it and *reached* once it is complete. Everything public is thread-safe.
+class StreamState {
+ public:
+  explicit StreamState(DeviceState& device);
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
+
+  DeviceState& device() const noexcept { return *device_; }
+  std::uint64_t id() const noexcept { return id_; }
+
+  /// Put one operation on the timeline and return its value. Submits at once when nothing is held back, else a worker
+  /// submits it later. Throws what the driver's refusal throws, then nothing was put.
+  std::uint64_t put(Op op);
+
+  /// A value that covers all work so far, also work that came from outside weir. Costs no driver call.
+  std::uint64_t position() noexcept;
+  /// As above, and recorded in the driver now, so that it does not cover later work.
+  std::uint64_t mark();
+
+  /// Whether `value` is complete. Never blocks; may submit a marker and flush.
+  bool reached(std::uint64_t value);
+  /// Block until complete; a negative timeout means no limit.
+  WaitStatus wait_for(std::uint64_t value, std::chrono::nanoseconds timeout);
+  /// Hand everything submitted so far to the device.
+  void flush();
+
+  /// Whether the driver has `value` already.
+  bool submitted(std::uint64_t value) const noexcept { return submitted_.load(std::memory_order_acquire) >= value; }
+  /// Block until the driver has `value`. False when the timeline is lost before.
+  bool wait_submitted(std::uint64_t value);
+  /// Make sure that a point covering `value` (already submitted) can be observed by the driver, and flushed.
+  void ensure_marked(std::uint64_t value);
+
+  /// Whether a driver error ended this timeline.
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Throw the error that ended it, if any.
+  void throw_if_lost();
+
+  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
+  /// As retain, unless the last owner is gone already; for caches that hold no count.
+  bool try_retain() noexcept {
+    auto owners = owners_.load(std::memory_order_relaxed);
+    while (owners != 0) {
+      if (owners_.compare_exchange_weak(owners, owners + 1, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  void release() noexcept {
+    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+  }
+
+ protected:
+  virtual ~StreamState() = default;
+
+  // The back half. The first group is called by one thread at a time, in timeline order, without the front's lock
+  // held; `value` is the operation's own. A function that throws has submitted nothing.
+  virtual void do_copy(const CopyOp& op, std::uint64_t value) = 0;
+  virtual void do_fill(const FillOp& op, std::uint64_t value) = 0;
+  /// Native host function; only called when `calls_natively()`. Must not block. Takes `function` over only on success.
+  virtual void do_call(std::function<void()>& function, std::uint64_t value);
+  /// Native wait for a point of `other`, which the driver already has; only called when `waits_natively(other)`.
+  /// `other.ensure_marked(wanted)` was called.
+  virtual void do_wait(StreamState& other, std::uint64_t wanted, std::uint64_t value);
+  /// Make the completion of everything up to `value` observable (record an event, plan a semaphore signal).
+  virtual void do_mark(std::uint64_t value) = 0;
+  /// Hand what is batched to the device; afterwards every marked value completes without further calls.
+  virtual void do_flush() = 0;
+
+  // The second group is called by any thread at any time, also beside the first.
+  /// Largest value known to be complete: ask the driver. Throws when the device is lost.
+  virtual std::uint64_t do_poll() = 0;
+  /// Block until the marked and flushed `value` is complete. Negative timeout: no limit. Throws when lost.
+  virtual WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) = 0;
+
+  virtual bool calls_natively() const noexcept { return false; }
+  virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
+  /// True for a stream on which others put work natively (borrowed, or whose native handle was given out): every
+  /// position then is a new value, and nothing is ever held back in software (do_wait gets every wait).
+  virtual bool foreign() const noexcept { return false; }
+  /// Last reference is gone. Default: delete this. Pending work must still complete.
+  virtual void destroy() noexcept { delete this; }
+
+  /// Everything up to `value` is complete; for back halves that know without being asked.
+  void complete(std::uint64_t value) noexcept;
+  /// End the timeline: every later call fails with this error. Reported once.
+  void lose(std::exception_ptr error) noexcept;
+
+ private:
+  struct Pending {
+    Op op;
+    std::uint64_t value;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+  bool must_hold(const Op& op) const noexcept;
+  void submit(Op& op, std::uint64_t value);
+  void submit_held(Op& op, std::uint64_t value);
+  void run_call(CallOp& op, std::uint64_t value);
+  void take_turn(Lock& lock);
+  void mark_in_turn();
+  void end_turn(Lock& lock) noexcept;
+  void start_worker(Lock& lock);
+  void work() noexcept;
+
+  DeviceState* device_;
+  std::uint64_t id_;
+  std::atomic<std::uint32_t> owners_{1};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;       // queue_, turn_, submitted_, lost_
+  std::deque<Pending> queue_;             // held back, in order; the worker leaves the one it works on in front
+  bool turn_ = false;                     // somebody is inside the first group
+  bool worker_ = false;                   // a worker thread exists
+  bool mark_wanted_ = false;              // asked for while somebody else had the turn
+  std::exception_ptr error_;
+  std::atomic<bool> lost_{false};
+  std::atomic<std::uint64_t> issued_{0};     // last value given out
+  std::atomic<std::uint64_t> submitted_{0};  // last value the driver has
+  std::atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
+  std::atomic<std::uint64_t> reached_{0};    // last value known complete
+};
+
+}  // namespace weir::spi

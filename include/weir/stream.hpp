@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Order. A Stream is a timeline on which work is put; an Event is a point of it. Then memory_resource.hpp.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "weir/device.hpp"
+#include "weir/fwd.hpp"
+#include "weir/spi/ref.hpp"
+
+namespace weir {
+
+/// Outcome of a bounded wait. After `timeout` the work goes on and the object still says that it is running.
+enum class WaitStatus { ready, timeout, lost };
+
+/// A point on a stream's timeline. A value; keeps the timeline alive. Default-constructed events are done.
+class Event {
+ public:
+  Event() noexcept = default;
+  /// Whether everything before the point is complete. Never blocks. Starts work that was held back for batching.
+  [[nodiscard]] bool done() const;
+  /// Block until complete. Throws device_lost when it never will be.
+  void wait() const;
+  /// Block for at most `timeout`; a negative timeout means no limit. Never throws for a lost device: returns `lost`.
+  [[nodiscard]] WaitStatus wait(std::chrono::nanoseconds timeout) const;
+
+  Event(spi::Ref<spi::StreamState> timeline, std::uint64_t value) noexcept;  ///< for backends
+  [[nodiscard]] spi::StreamState* timeline() const noexcept { return timeline_.get(); }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  spi::Ref<spi::StreamState> timeline_;
+  std::uint64_t value_ = 0;
+};
+
+/// Shared handle of an ordered queue of work on one device. Copies name the same stream; safe to use from any thread.
+/// There is no default stream. Work still pending when the last handle goes away is completed, not cancelled.
+class Stream {
+ public:
+  explicit Stream(const Device& device);
+
+  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] std::uint64_t id() const noexcept;  ///< unique in this process, never reused
+
+  /// The point after everything put on the stream so far.
+  [[nodiscard]] Event record() const;
+  /// Order everything put on this stream from now on after `event`, of any stream of any backend. Never blocks: a
+  /// point that this stream's device cannot wait for by itself is waited for by a worker thread.
+  void wait(const Event& event) const;
+  /// Block until everything put on the stream so far is complete. Throws device_lost.
+  void synchronize() const;
+  /// As above for at most `timeout`. Truthful: after `timeout` the stream is still running.
+  [[nodiscard]] WaitStatus synchronize(std::chrono::nanoseconds timeout) const;
+  /// Whether everything put on the stream so far is complete. Never blocks.
+  [[nodiscard]] bool done() const;
+  /// Hand work that was held back for batching to the device now.
+  void flush() const;
+  /// Run `function` on another thread when the stream gets there; later work waits for it. It must not use a GPU API
+  /// (CUDA forbids it in host functions) or wait for this stream. An exception goes to the failure sink.
+  void call(std::function<void()> function) const;
+
+  friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_.get() == b.state_.get(); }
+
+  explicit Stream(spi::Ref<spi::StreamState> state) noexcept;  ///< for backends
+  [[nodiscard]] spi::StreamState& state() const;               ///< throws `closed` after a move
+
+ private:
+  spi::Ref<spi::StreamState> state_;
+};
+
+}  // namespace weir

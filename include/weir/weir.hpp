@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Everything. Typed accessors of one backend are apart: host.hpp, cuda.hpp, vulkan.hpp.
+
+#include "weir/buffer.hpp"
+#include "weir/device.hpp"
+#include "weir/dlpack.hpp"
+#include "weir/error.hpp"
+#include "weir/ipc.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/stream.hpp"
+#include "weir/tensor.hpp"

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the files of the extension module share: one bind_ function per subject, and small conversions.
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weir/weir.hpp"
+
+namespace nb = nanobind;
+
+namespace weir::python {
+
+void bind_errors(nb::module_& m);
+void bind_devices(nb::module_& m);
+void bind_streams(nb::module_& m);
+void bind_resources(nb::module_& m);
+void bind_buffers(nb::module_& m);
+void bind_tensors(nb::module_& m);
+void bind_ipc(nb::module_& m);
+
+/// A Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
+inline std::size_t count(std::int64_t value, const char* what) {
+  if (value < 0)
+    throw nb::value_error((std::string{what} + " must not be negative: " + std::to_string(value)).c_str());
+  return static_cast<std::size_t>(value);
+}
+
+/// Wait for `event` without the GIL, answering Ctrl-C. `seconds` bounds the wait; false when they passed first.
+bool wait_for(const Event& event, std::optional<double> seconds);
+
+/// Run `f` without the GIL. Nothing in it may touch a Python object that another thread can reach.
+template <class F>
+decltype(auto) without_gil(F&& f) {
+  nb::gil_scoped_release released;
+  return f();
+}
+
+}  // namespace weir::python

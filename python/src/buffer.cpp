@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffer. Operations that leave the GIL hold an owner of their own: another thread may close the object meanwhile.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "cuda_stream.hpp"
+#include "dlpack.hpp"
+#include "dtype.hpp"
+#include "host_bytes.hpp"
+#include "ordering.hpp"
+#include "owners.hpp"
+
+namespace weir::python {
+namespace {
+
+/// Which bytes a copy or fill is about. Without a size: everything from the offsets on, the same on both sides.
+struct Range {
+  std::size_t dst_offset, src_offset, bytes;
+};
+
+std::size_t rest(std::size_t size, std::size_t offset, const char* what) {
+  if (offset > size)
+    throw Error(Errc::invalid_argument, std::string{what} + " " + std::to_string(offset) + " lies outside of " +
+                                            std::to_string(size) + " bytes");
+  return size - offset;
+}
+
+Range range(std::size_t dst_size, std::int64_t dst_offset, std::size_t src_size, std::int64_t src_offset,
+            std::optional<std::int64_t> size) {
+  const std::size_t to = count(dst_offset, "dst_offset"), from = count(src_offset, "src_offset");
+  const std::size_t room = rest(dst_size, to, "dst_offset"), there = rest(src_size, from, "src_offset");
+  if (!size && room != there)
+    throw Error(Errc::invalid_argument, "cannot copy " + std::to_string(there) + " bytes to " + std::to_string(room) +
+                                            ": sizes must match, or name a size");
+  const std::size_t bytes = size ? count(*size, "size") : there;
+  if (bytes > room || bytes > there)
+    throw Error(Errc::invalid_argument, "cannot copy " + std::to_string(bytes) + " bytes: the source has " +
+                                            std::to_string(there) + ", the destination " + std::to_string(room) +
+                                            " from the offsets on");
+  return {to, from, bytes};
+}
+
+/// The bytes of a weir Buffer or of a Tensor without gaps; nothing for other objects.
+std::optional<Buffer> weir_memory(nb::handle object) {
+  if (nb::isinstance<Buffer>(object)) return nb::cast<const Buffer&>(object).share();
+  if (!nb::isinstance<Tensor>(object)) return std::nullopt;
+  const Tensor& tensor = nb::cast<const Tensor&>(object);
+  const Layout& layout = tensor.layout();
+  if (!layout.is_compact()) throw Error(Errc::invalid_argument, "copies take tensors without gaps only");
+  return tensor.buffer().slice(layout.byte_offset, layout.bytes_needed() - layout.byte_offset);
+}
+
+void copy_from(const Buffer& self, nb::handle source, const Stream& stream, std::int64_t src_offset,
+               std::int64_t dst_offset, std::optional<std::int64_t> size) {
+  Buffer dst = self.share();
+  if (const std::optional<Buffer> src = weir_memory(source)) {
+    const Range r = range(dst.size(), dst_offset, src->size(), src_offset, size);
+    without_gil([&] { dst.copy_from(*src, r.src_offset, r.dst_offset, r.bytes, stream); });
+    return;
+  }
+  const HostBytes src = readable(source);
+  const Range r = range(dst.size(), dst_offset, src.bytes.size(), src_offset, size);
+  without_gil([&] { dst.copy_from(src.bytes.subspan(r.src_offset, r.bytes), stream, r.dst_offset); });
+}
+
+/// Keeps the destination's view until the stream has passed the copy.
+void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, std::int64_t src_offset,
+                  std::int64_t dst_offset, std::optional<std::int64_t> size) {
+  const HostBytes dst = writable(target);
+  const Range r = range(dst.bytes.size(), dst_offset, src.size(), src_offset, size);
+  const bool done = without_gil([&] {
+    src.copy_to(dst.bytes.subspan(r.dst_offset, r.bytes), stream, r.src_offset);
+    return stream.done();
+  });
+  if (!done) stream.call(Owner{dst.view}.dropper());
+}
+
+nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, std::int64_t src_offset,
+                   std::int64_t dst_offset, std::optional<std::int64_t> size) {
+  const Buffer src = self.share();
+  if (target.is_none()) {
+    if (dst_offset != 0) throw nb::value_error("dst_offset needs a destination");
+    const std::size_t from = count(src_offset, "src_offset");
+    const std::size_t bytes = size ? count(*size, "size") : rest(src.size(), from, "src_offset");
+    return nb::cast(without_gil([&] { return src.slice(from, bytes).copy_to(stream); }));
+  }
+  if (std::optional<Buffer> dst = weir_memory(target)) {
+    const Range r = range(dst->size(), dst_offset, src.size(), src_offset, size);
+    without_gil([&] { src.copy_to(*dst, r.dst_offset, r.src_offset, r.bytes, stream); });
+  } else {
+    copy_to_host(src, target, stream, src_offset, dst_offset, size);
+  }
+  return target;
+}
+
+/// The low `width` bytes of a Python integer, which must fit as a signed or as an unsigned number.
+std::uint64_t pattern_of(nb::int_ value, int width) {
+  if (width != 1 && width != 2 && width != 4 && width != 8) throw nb::value_error("width must be 1, 2, 4 or 8");
+  const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * width);
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  const std::uint64_t pattern = PyLong_AsUnsignedLongLongMask(value.ptr());
+  bool fits = number >= -static_cast<long long>(most >> 1) - 1;
+  if (overflow > 0) fits = width == 8 && PyLong_AsUnsignedLongLong(value.ptr()) == pattern && !PyErr_Occurred();
+  if (overflow == 0 && number > 0) fits = pattern <= most;
+  PyErr_Clear();
+  if (overflow < 0 || !fits)
+    throw nb::value_error(("value does not fit into " + std::to_string(width) + " bytes").c_str());
+  return pattern & most;
+}
+
+void fill(const Buffer& self, nb::int_ value, const Stream& stream, int width, std::int64_t offset,
+          std::optional<std::int64_t> size) {
+  const std::uint64_t pattern = pattern_of(value, width);
+  Buffer buffer = self.share();
+  const std::size_t from = count(offset, "offset");
+  const std::size_t bytes = size ? count(*size, "size") : rest(buffer.size(), from, "offset");
+  without_gil([&] { buffer.fill_pattern(pattern, static_cast<std::size_t>(width), from, bytes, stream); });
+}
+
+void close(Buffer& self, std::optional<Stream> stream) {
+  without_gil([&] { stream ? self.close(*stream) : self.close(); });
+  Owner::drop_released();
+}
+
+Tensor view(const Buffer& self, nb::handle dtype, std::optional<nb::object> shape, std::int64_t byte_offset) {
+  const DType element = dtype_of(dtype);
+  const std::size_t offset = count(byte_offset, "byte_offset");
+  if (shape && PyLong_Check(shape->ptr())) return self.view(element, {nb::cast<std::int64_t>(*shape)}, offset);
+  if (shape) return self.view(element, nb::cast<std::vector<std::int64_t>>(*shape), offset);
+  const std::size_t bytes = rest(self.size(), offset, "byte_offset");
+  if (bytes % element.bytes() != 0)
+    throw Error(Errc::invalid_argument, std::to_string(bytes) + " bytes are not a whole number of " + name_of(element));
+  return self.view(element, {static_cast<std::int64_t>(bytes / element.bytes())}, offset);
+}
+
+/// __cuda_array_interface__ version 3: bytes, ordered before the legacy default stream.
+nb::dict cuda_array_interface(const Buffer& self) {
+  if (self.is_closed() || self.device().backend() != "cuda" || !self.is_device_accessible())
+    throw nb::attribute_error("only memory that CUDA reaches has __cuda_array_interface__");
+  const Stream legacy = cuda_stream(self.device(), cuda_legacy_stream);
+  self.order_after_uses(legacy);
+  self.use_on(legacy);
+  nb::dict out;
+  out["shape"] = nb::make_tuple(self.size());
+  out["typestr"] = "|u1";
+  out["data"] = nb::make_tuple(self.device_address(), self.is_read_only());
+  out["version"] = 3;
+  out["stream"] = cuda_legacy_stream;
+  return out;
+}
+
+Buffer from_handle(const Device& device, std::uint64_t address, std::int64_t size, nb::object owner,
+                   const Stream& stream) {
+  const std::size_t bytes = count(size, "size");
+  Owner reference{owner};
+  try {
+    return Buffer::from_handle(device, address, bytes, reference.dropper(), stream);
+  } catch (...) {
+    reference.drop();  // weir did not
+    throw;
+  }
+}
+
+PyType_Slot slots[] = {{Py_tp_methods, buffer_dlpack_methods()},
+                       {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
+                       {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
+                       {0, nullptr}};
+
+void bind_observers(nb::class_<Buffer>& c) {
+  c.def_prop_ro("size", &Buffer::size, "bytes; 0 when closed")
+      .def_prop_ro("nbytes", &Buffer::size)
+      .def_prop_ro("host_data", [](const Buffer& b) { return reinterpret_cast<std::uintptr_t>(b.host_data()); },
+                   "address for the host; 0 when it cannot reach the memory")
+      .def_prop_ro("device_address", &Buffer::device_address, "address for the device; 0 when there is none")
+      .def_prop_ro("handle", &Buffer::device_address, "the same as device_address")
+      .def_prop_ro("device", &Buffer::device)
+      .def_prop_ro("memory_resource", &Buffer::memory_resource)
+      .def_prop_ro("kind", &Buffer::kind)
+      .def_prop_ro("is_host_accessible", &Buffer::is_host_accessible)
+      .def_prop_ro("is_device_accessible", &Buffer::is_device_accessible)
+      .def_prop_ro("is_read_only", &Buffer::is_read_only)
+      .def_prop_ro("is_closed", &Buffer::is_closed)
+      .def_prop_ro("__cuda_array_interface__", &cuda_array_interface)
+      .def("__repr__", [](const Buffer& b) {
+        if (b.is_closed()) return std::string{"<weir.Buffer closed>"};
+        return "<weir.Buffer " + std::to_string(b.size()) + " bytes, " + std::string{to_string(b.kind())} + " on " +
+               b.device().id() + ">";
+      });
+}
+
+}  // namespace
+
+void bind_buffers(nb::module_& m) {
+  nb::class_<Buffer> c(m, "Buffer", nb::type_slots(slots), nb::is_weak_referenceable(),
+                       "Owner of a range of memory. Made by MemoryResource.allocate. The memory goes back when the last "
+                       "owner is gone: Buffer, slice, Tensor, DLPack consumer, memoryview.");
+  bind_observers(c);
+  const auto none = nb::none();
+  c.def("share", &Buffer::share, "A second owner of the same bytes.")
+      .def("slice", [](const Buffer& b, std::int64_t offset, std::int64_t size) {
+        return b.slice(count(offset, "offset"), count(size, "size"));
+      }, nb::arg("offset"), nb::arg("size"), "A second owner of part of the bytes.")
+      .def("copy_to", &copy_to, nb::arg("dst").none() = none, nb::kw_only(), nb::arg("stream"),
+           nb::arg("src_offset") = 0, nb::arg("dst_offset") = 0, nb::arg("size") = none,
+           "Enqueue a copy to a Buffer, Tensor or writable object with the buffer protocol, which stays locked until "
+           "`stream` has passed the copy; None allocates from this buffer's resource. Returns the destination. Without "
+           "`size` both sides must be equally long from the offsets on.")
+      .def("copy_from", &copy_from, nb::arg("src"), nb::kw_only(), nb::arg("stream"), nb::arg("src_offset") = 0,
+           nb::arg("dst_offset") = 0, nb::arg("size") = none,
+           "Enqueue a copy from a Buffer, Tensor or object with the buffer protocol, which is read before the call "
+           "returns. Without `size` both sides must be equally long from the offsets on.")
+      .def("fill", &fill, nb::arg("value"), nb::kw_only(), nb::arg("stream"), nb::arg("width") = 1,
+           nb::arg("offset") = 0, nb::arg("size") = none, "Enqueue a fill with an integer of 1, 2, 4 or 8 bytes.")
+      .def("use_on", [](const Buffer& b, const Stream& s) { b.use_on(s); }, nb::arg("stream"),
+           "Say that work outside weir uses the memory on `stream` up to now.")
+      .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape") = none, nb::kw_only(),
+           nb::arg("byte_offset") = 0, "Array over this memory, row-major without gaps; all of it without a shape.")
+      .def("ipc_descriptor", [](const Buffer& b, const Stream& stream) {
+        const Buffer owner = b.share();
+        return without_gil([&] { return owner.ipc_descriptor(stream); });
+      }, nb::kw_only(), nb::arg("stream"),
+           "Descriptor for another process, which is ordered after `stream` and every recorded use.")
+      .def("close", &close, nb::arg("stream") = none,
+           "Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never blocks.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](Buffer& b, nb::args) { close(b, std::nullopt); })
+      .def_static("from_handle", &from_handle, nb::arg("device"), nb::arg("address"), nb::arg("size"),
+                  nb::arg("owner").none(), nb::kw_only(), nb::arg("stream"),
+                  "Buffer over memory that `owner` keeps alive; it is dropped when all uses are complete.");
+}
+
+}  // namespace weir::python

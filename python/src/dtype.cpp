@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dtype.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace weir::python {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  DType dtype;
+  const char* format;  // null: PEP 3118 has none
+};
+
+constexpr std::array table{
+    Entry{"uint8", u8, "B"},      Entry{"int8", i8, "b"},         Entry{"uint16", u16, "H"},
+    Entry{"int16", i16, "h"},     Entry{"uint32", u32, "I"},      Entry{"int32", i32, "i"},
+    Entry{"uint64", u64, "Q"},    Entry{"int64", i64, "q"},       Entry{"float16", f16, "e"},
+    Entry{"float32", f32, "f"},   Entry{"float64", f64, "d"},     Entry{"bfloat16", bf16, nullptr},
+    Entry{"complex64", c64, "Zf"}, Entry{"complex128", c128, "Zd"}, Entry{"bool", bool8, "?"},
+};
+
+const Entry* find(DType dtype) {
+  const auto* found = std::ranges::find(table, dtype, &Entry::dtype);
+  return found == table.end() ? nullptr : found;
+}
+
+/// "float32" of 'float32', numpy.dtype('float32'), numpy.float32, torch.float32.
+std::string name_in(nb::handle dtype) {
+  if (PyType_Check(dtype.ptr())) return nb::cast<std::string>(dtype.attr("__name__"));
+  const std::string text = nb::str(dtype).c_str();
+  return text.substr(text.rfind('.') + 1);
+}
+
+}  // namespace
+
+DType dtype_of(nb::handle dtype) {
+  if (nb::isinstance<DType>(dtype)) return nb::cast<DType>(dtype);
+  const std::string name = name_in(dtype);
+  const auto* found = std::ranges::find(table, std::string_view{name}, &Entry::name);
+  if (found != table.end()) return found->dtype;
+  std::string message = "no element type '" + name + "'; there are";
+  for (const Entry& entry : table) message += " " + std::string{entry.name};
+  throw nb::value_error(message.c_str());
+}
+
+std::string name_of(DType dtype) {
+  const Entry* entry = find(dtype);
+  return entry ? std::string{entry->name} : dtype.to_string();
+}
+
+std::string buffer_format(DType dtype) {
+  const Entry* entry = find(dtype);
+  if (!entry || !entry->format)
+    throw nb::buffer_error(("the buffer protocol has no format for " + name_of(dtype)).c_str());
+  return entry->format;
+}
+
+}  // namespace weir::python

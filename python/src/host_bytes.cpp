@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host_bytes.hpp"
+
+#include <memory>
+#include <vector>
+
+#include "dtype.hpp"
+#include "guarded.hpp"
+#include "ordering.hpp"
+#include "weir/spi/segment.hpp"
+
+namespace weir::python {
+namespace {
+
+HostBytes bytes_of(nb::handle object, int access) {
+  nb::object view = nb::steal(PyMemoryView_GetContiguous(object.ptr(), access, 'C'));
+  if (!view) throw nb::python_error();
+  const Py_buffer& buffer = *PyMemoryView_GET_BUFFER(view.ptr());
+  return {std::move(view), {static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)}};
+}
+
+/// What a Py_buffer points to, and what it keeps alive.
+struct Exported {
+  Buffer buffer;
+  std::string format;
+  std::vector<Py_ssize_t> shape;
+  std::vector<Py_ssize_t> strides;  // bytes
+};
+
+std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, int flags) {
+  if (buffer.is_closed()) throw Error(Errc::closed, "buffer protocol: the buffer is closed");
+  if (!buffer.is_host_accessible())
+    throw nb::buffer_error("the host cannot reach this memory: copy_to host-accessible memory first");
+  if ((flags & PyBUF_WRITABLE) && buffer.is_read_only()) throw nb::buffer_error("this memory is read-only");
+  const bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
+  const bool wants_order = flags & (PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES;
+  const bool wants_columns = flags & PyBUF_F_CONTIGUOUS & ~PyBUF_STRIDES;
+  if (!layout.is_compact() ? wants_order || !strided : wants_columns && layout.shape.size() > 1)
+    throw nb::buffer_error("this array is not contiguous in the order asked for");
+
+  auto out = std::make_unique<Exported>(Exported{buffer.share(), buffer_format(layout.dtype), {}, {}});
+  const auto item = static_cast<Py_ssize_t>(layout.dtype.bytes());
+  out->shape.assign(layout.shape.begin(), layout.shape.end());
+  for (const std::int64_t stride : layout.strides) out->strides.push_back(static_cast<Py_ssize_t>(stride) * item);
+  return out;
+}
+
+void fill(Py_buffer& view, int flags, const Buffer& buffer, const Layout& layout) {
+  auto state = exported(buffer, layout, flags);
+  complete_on_host(state->buffer);
+  std::byte* const data = state->buffer.host_data();
+  view.buf = data ? data + layout.byte_offset : nullptr;
+  view.itemsize = static_cast<Py_ssize_t>(layout.dtype.bytes());
+  view.len = static_cast<Py_ssize_t>(layout.elements()) * view.itemsize;
+  view.readonly = state->buffer.is_read_only();
+  view.ndim = static_cast<int>(layout.shape.size());
+  view.format = (flags & PyBUF_FORMAT) ? state->format.data() : nullptr;
+  view.shape = (flags & PyBUF_ND) ? state->shape.data() : nullptr;
+  view.strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? state->strides.data() : nullptr;
+  view.suboffsets = nullptr;
+  view.internal = state.release();
+}
+
+/// `f` fills the view; on failure the view owns nothing.
+template <class F>
+int answer(PyObject* self, Py_buffer* view, F&& f) noexcept {
+  view->obj = nullptr;
+  view->obj = guarded([&] { return f(), nb::borrow(self); });
+  return view->obj ? 0 : -1;
+}
+
+}  // namespace
+
+HostBytes readable(nb::handle object) { return bytes_of(object, PyBUF_READ); }
+HostBytes writable(nb::handle object) { return bytes_of(object, PyBUF_WRITE); }
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
+  return answer(self, view, [&] {
+    const Buffer& buffer = *nb::inst_ptr<Buffer>(self);
+    fill(*view, flags, buffer, Layout::compact(u8, {static_cast<std::int64_t>(buffer.size())}));
+  });
+}
+
+int get_tensor(PyObject* self, Py_buffer* view, int flags) noexcept {
+  return answer(self, view, [&] {
+    const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
+    fill(*view, flags, tensor.buffer(), tensor.layout());
+  });
+}
+
+void release_buffer(PyObject*, Py_buffer* view) noexcept {
+  const std::unique_ptr<Exported> state{static_cast<Exported*>(view->internal)};
+  if (!state || view->readonly || state->buffer.size() == 0) return;
+  try {
+    const auto at = state->buffer.location();
+    at.segment->after_host_write(at.offset, state->buffer.size());
+  } catch (const std::exception& e) {
+    report({{}, "releasing a buffer-protocol view", e.what()});
+  }
+}
+
+}  // namespace weir::python

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ordering.hpp"
+
+#include "weir/spi/block.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::python {
+
+void complete_on_host(const Buffer& buffer) {
+  if (buffer.size() == 0) return;
+  for (const spi::Point& use : buffer.block()->uses()) {
+    const Event event{use.stream, use.value};
+    if (!event.done()) wait_for(event, std::nullopt);
+  }
+  const spi::Location at = buffer.location();
+  at.segment->before_host_read(at.offset, buffer.size());
+}
+
+const Stream& host_reader() {
+  thread_local const Stream stream{host_device()};
+  return stream;
+}
+
+Stream allocation_stream(const Buffer& buffer) {
+  return buffer.block()->stream ? Stream{buffer.block()->stream} : host_reader();
+}
+
+}  // namespace weir::python

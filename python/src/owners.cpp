@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "owners.hpp"
+
+#include <atomic>
+#include <memory>
+
+namespace weir::python {
+
+struct Owner::Node {
+  PyObject* object;
+  Node* next = nullptr;
+};
+
+namespace {
+std::atomic<void*> released{nullptr};  // list of Owner::Node
+}
+
+Owner::Owner(nb::handle object) : node_{new Node{object.ptr()}} { object.inc_ref(); }
+
+void Owner::drop() noexcept {
+  if (!Py_IsInitialized()) return;
+  if (PyGILState_Check()) {
+    const std::unique_ptr<Node> node{node_};
+    Py_DECREF(node->object);
+    return;
+  }
+  void* head = released.load(std::memory_order_relaxed);
+  do node_->next = static_cast<Node*>(head);
+  while (!released.compare_exchange_weak(head, node_, std::memory_order_release, std::memory_order_relaxed));
+  // A full queue of pending calls is no loss: the next wait or close empties the list.
+  Py_AddPendingCall([](void*) { return drop_released(), 0; }, nullptr);
+}
+
+void Owner::drop_released() noexcept {
+  auto* node = static_cast<Node*>(released.exchange(nullptr, std::memory_order_acquire));
+  while (node) {
+    const std::unique_ptr<Node> dropped{node};
+    node = node->next;
+    Py_DECREF(dropped->object);
+  }
+}
+
+}  // namespace weir::python

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of memory of this machine, as parameters."""
+
+import os
+
+import pytest
+
+import weir
+
+
+def _all_memories():
+    for device in weir.devices():
+        for info in device.kinds:
+            yield pytest.param((device, info), id=f"{device.id}-{str(info.kind).split('.')[-1]}")
+
+
+class Memory:
+    """A resource, a stream of its device, and what the device says about the kind."""
+
+    def __init__(self, device, info, exportable=False):
+        self.device = device
+        self.info = info
+        self.stream = weir.Stream(device)
+        self.resource = weir.make_resource(device, info.kind, exportable=exportable)
+
+    def allocate(self, size):
+        return self.resource.allocate(size, stream=self.stream)
+
+    def filled(self, size, value):
+        buffer = self.allocate(size)
+        buffer.fill(value, stream=self.stream)
+        return buffer
+
+    def bytes_of(self, buffer):
+        out = bytearray(buffer.size)
+        buffer.copy_to(out, stream=self.stream)
+        self.stream.synchronize()
+        return bytes(out)
+
+
+ALL = list(_all_memories())
+HOST_ACCESSIBLE = [p for p in ALL if p.values[0][1].host_accessible]
+CPU_LABELLED = [p for p in ALL if p.values[0][1].dlpack_device == 1]
+DEVICE_ONLY = [p for p in ALL if not p.values[0][1].host_accessible]
+EXPORTABLE = [p for p in ALL if p.values[0][1].exportable]
+
+
+def _fixture(params, why):
+    return params or [pytest.param(None, marks=pytest.mark.skip(reason=why), id="none")]
+
+
+@pytest.fixture(params=ALL)
+def memory(request):
+    return Memory(*request.param)
+
+
+@pytest.fixture(params=HOST_ACCESSIBLE)
+def host_memory(request):
+    return Memory(*request.param)
+
+
+@pytest.fixture(params=_fixture(DEVICE_ONLY, "no memory here that the host cannot reach"))
+def device_memory(request):
+    return Memory(*request.param)
+
+
+@pytest.fixture(params=_fixture(EXPORTABLE, "no memory here that can be shared"))
+def shared_memory(request):
+    return Memory(*request.param, exportable=True)
+
+
+@pytest.fixture
+def pageable():
+    host = weir.host_device()
+    return Memory(host, host.find(weir.MemoryKind.pageable))
+
+
+@pytest.fixture
+def cuda():
+    devices = [d for d in weir.devices() if d.backend == "cuda"]
+    if not devices:
+        because = [b.unavailable_because for b in weir.backends() if b.name == "cuda"]
+        because = because[0] if because else "not in this build"
+        if "cuda" in os.environ.get("WEIR_REQUIRE", ""):
+            pytest.fail(f"WEIR_REQUIRE asks for CUDA: {because}")
+        pytest.skip(f"no CUDA device: {because}")
+    return Memory(devices[0], devices[0].find(weir.MemoryKind.device))

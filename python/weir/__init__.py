@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory shared by GPUs, CPUs, processes and frameworks.
+
+    device = weir.best_device()
+    stream = weir.Stream(device)
+    buffer = weir.make_resource(device).allocate(1 << 20, stream=stream)
+    buffer.fill(42, stream=stream)
+    array = numpy.from_dlpack(buffer, device="cpu")
+
+The stream is always named. Everything is implemented in C++; see the headers for the contract of each operation.
+"""
+
+from . import ipc
+from ._weir import (
+    BackendInfo,
+    Buffer,
+    Device,
+    Errc,
+    Error,
+    Event,
+    KindInfo,
+    MemoryKind,
+    MemoryResource,
+    OutOfMemory,
+    Stream,
+    Tensor,
+    __version__,
+    backends,
+    best_device,
+    borrow_cuda_stream,
+    device,
+    devices,
+    from_dlpack,
+    host_device,
+    make_resource,
+)
+
+__all__ = [
+    "BackendInfo",
+    "Buffer",
+    "Device",
+    "Errc",
+    "Error",
+    "Event",
+    "KindInfo",
+    "MemoryKind",
+    "MemoryResource",
+    "OutOfMemory",
+    "Stream",
+    "Tensor",
+    "__version__",
+    "backends",
+    "best_device",
+    "borrow_cuda_stream",
+    "device",
+    "devices",
+    "from_dlpack",
+    "host_device",
+    "ipc",
+    "make_resource",
+]

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block_store.hpp"
+
+#include "weir/spi/stream_state.hpp"
+
+#include <utility>
+
+namespace weir::detail {
+
+BlockStore::~BlockStore() {
+  while (free_) delete std::exchange(free_, free_->next);
+}
+
+spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
+  auto reference = spi::Ref<spi::StreamState>::retain(&stream.state());
+  const std::scoped_lock lock(mutex_);
+  spi::Block* block = free_ ? std::exchange(free_, free_->next) : new spi::Block;
+  if (out_++ == 0) self_ = resource.shared_from_this();
+  block->resource = &resource;
+  block->stream = std::move(reference);
+  block->owners.store(1, std::memory_order_relaxed);
+  block->next = nullptr;
+  return *block;
+}
+
+std::shared_ptr<MemoryResource> BlockStore::put(spi::Block& block) noexcept {
+  const spi::Ref<spi::StreamState> reference = std::move(block.stream);  // dropped without the lock
+  block.segment = nullptr;
+  block.offset = block.size = 0;
+  block.cookie = nullptr;
+  const std::scoped_lock lock(mutex_);
+  block.next = std::exchange(free_, &block);
+  return --out_ == 0 ? std::move(self_) : nullptr;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/buffer.hpp"
+
+#include <utility>
+
+#include "weir/spi/block.hpp"
+#include "weir/spi/stream_state.hpp"
+#include "weir/tensor.hpp"
+
+namespace weir {
+
+Buffer::Buffer(spi::Block& block) noexcept : Buffer(block, 0, block.size) {}
+
+Buffer::Buffer(spi::Block& block, std::size_t offset, std::size_t size) noexcept
+    : block_(&block), offset_(offset), size_(size) {}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : block_(other.block()), offset_(other.offset_), size_(other.size_) {
+  other.block_.store(nullptr, std::memory_order_relaxed);
+}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  block_.store(other.block(), std::memory_order_relaxed);
+  other.block_.store(nullptr, std::memory_order_relaxed);
+  offset_ = other.offset_;
+  size_ = other.size_;
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (block()) close();
+}
+
+spi::Block& Buffer::open(const char* operation) const {
+  spi::Block* open = block();
+  if (!open) throw Error(Errc::closed, std::string("Buffer::") + operation + ": the buffer is closed");
+  return *open;
+}
+
+Buffer Buffer::share() const {
+  spi::Block& shared = open("share");
+  shared.owners.fetch_add(1, std::memory_order_relaxed);
+  return {shared, offset_, size_};
+}
+
+Buffer Buffer::slice(std::size_t offset, std::size_t bytes) const {
+  spi::Block& shared = open("slice");
+  if (offset > size_ || bytes > size_ - offset) {
+    throw Error(Errc::invalid_argument, "Buffer::slice: " + std::to_string(bytes) + " bytes at offset " +
+                                            std::to_string(offset) + " do not lie in a buffer of " +
+                                            std::to_string(size_) + " bytes");
+  }
+  shared.owners.fetch_add(1, std::memory_order_relaxed);
+  return {shared, offset_ + offset, bytes};
+}
+
+void Buffer::close() noexcept {
+  spi::Block* last = block_.exchange(nullptr, std::memory_order_acq_rel);
+  if (!last) return;
+  // A single owner cannot gain another meanwhile, so it needs no read-modify-write.
+  if (last->owners.load(std::memory_order_acquire) == 1 ||
+      last->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    MemoryResource::deallocate(*last);
+  }
+}
+
+void Buffer::close(const Stream& stream) {
+  if (block()) use_on(stream);
+  close();
+}
+
+void Buffer::use_on(const Stream& stream) const {
+  spi::Block& used = open("use_on");
+  auto& state = stream.state();
+  used.used(state, state.position());
+}
+
+void Buffer::order_after_uses(const Stream& stream) const {
+  auto& state = stream.state();
+  for (const spi::Point& use : open("order_after_uses").uses()) state.put(spi::WaitOp{use.stream, use.value});
+}
+
+std::byte* Buffer::host_data() const noexcept {
+  const spi::Block* open = block();
+  if (!open || size_ == 0 || !open->segment->host) return nullptr;
+  return open->segment->host + open->offset + offset_;
+}
+
+std::uint64_t Buffer::device_address() const noexcept {
+  const spi::Block* open = block();
+  if (!open || size_ == 0 || open->segment->address == 0) return 0;
+  return open->segment->address + open->offset + offset_;
+}
+
+Device Buffer::device() const {
+  const spi::Block& block = open("device");
+  return block.segment ? Device(*block.segment->device) : block.resource->device();
+}
+
+ResourcePtr Buffer::memory_resource() const { return open("memory_resource").resource->shared_from_this(); }
+
+bool Buffer::is_host_accessible() const noexcept {
+  const spi::Block* open = block();
+  return open && (open->segment ? open->segment->host_accessible() : open->resource->is_host_accessible());
+}
+
+bool Buffer::is_device_accessible() const noexcept {
+  const spi::Block* open = block();
+  return open && (open->segment ? open->segment->device_accessible : open->resource->is_device_accessible());
+}
+
+bool Buffer::is_read_only() const noexcept {
+  const spi::Block* open = block();
+  return open && open->segment && open->segment->read_only;
+}
+
+MemoryKind Buffer::kind() const {
+  const spi::Block& block = open("kind");
+  return block.segment ? block.segment->kind : block.resource->kind();
+}
+
+spi::Location Buffer::location() const {
+  const spi::Block& block = open("location");
+  return {block.segment, block.offset + offset_};
+}
+
+Tensor Buffer::view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset) const {
+  return {share(), Layout::compact(dtype, std::move(shape), byte_offset)};
+}
+
+}  // namespace weir

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/error.hpp"
+
+namespace weir {
+namespace {
+
+class WeirCategory final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "weir"; }
+  std::string message(int value) const override {
+    switch (static_cast<Errc>(value)) {
+      case Errc::invalid_argument: return "invalid argument";
+      case Errc::unsupported: return "not supported";
+      case Errc::incompatible: return "incompatible";
+      case Errc::closed: return "closed";
+      case Errc::device_lost: return "device lost";
+      case Errc::peer_gone: return "peer process gone";
+      case Errc::corrupt_descriptor: return "corrupt descriptor";
+      case Errc::permission_denied: return "permission denied";
+      case Errc::timed_out: return "timed out";
+      case Errc::out_of_memory: return "out of memory";
+    }
+    return "unknown weir error " + std::to_string(value);
+  }
+};
+
+std::string bytes_text(std::size_t bytes) {
+  std::string text = std::to_string(bytes);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), 1, ' ');
+  return text + " bytes";
+}
+
+void add(std::string& text, const char* label, std::size_t bytes) {
+  if (bytes != 0) text += std::string(", ") + label + " " + bytes_text(bytes);
+}
+
+std::string describe(const Shortage& s) {
+  std::string text = "out of memory: " + bytes_text(s.requested) + " asked of " + s.resource + " on " + s.device;
+  if (s.alignment > 256) text += ", alignment " + std::to_string(s.alignment);
+  add(text, "in use by this resource", s.in_use);
+  add(text, "reserved by it", s.reserved);
+  add(text, "largest free range", s.largest_free);
+  add(text, "limit", s.limit);
+  add(text, "free on the device", s.device_free);
+  if (!s.call.empty()) {
+    text += "; " + s.call + " said " + s.native.message() + " (" + std::to_string(s.native.value()) + ")";
+  } else {
+    text += "; the driver was not asked";
+  }
+  return text + ". Close buffers that are done, trim other resources of this device, or ask for less at a time.";
+}
+
+}  // namespace
+
+const std::error_category& weir_category() noexcept {
+  static const WeirCategory& category = *new WeirCategory;  // leaked: used by destructors at exit
+  return category;
+}
+
+std::error_condition make_error_condition(Errc condition) noexcept {
+  return {static_cast<int>(condition), weir_category()};
+}
+
+Error::Error(Errc condition, const std::string& message)
+    : Error(std::error_code(static_cast<int>(condition), weir_category()), message) {}
+
+Error::Error(std::error_code native, const std::string& message)
+    : std::system_error(native), message_(std::make_shared<const std::string>(message)) {}
+
+const char* Error::what() const noexcept { return message_->c_str(); }
+
+struct OutOfMemory::State {
+  Shortage shortage;
+  std::string message;
+};
+
+OutOfMemory::OutOfMemory(Shortage shortage) {
+  auto message = describe(shortage);
+  state_ = std::make_shared<const State>(State{std::move(shortage), std::move(message)});
+}
+
+const char* OutOfMemory::what() const noexcept { return state_->message.c_str(); }
+const Shortage& OutOfMemory::shortage() const noexcept { return state_->shortage; }
+
+}  // namespace weir

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_bytes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::detail {
+
+void copy_host(std::span<std::byte> dst, spi::Location src) {
+  src.segment->before_host_read(src.offset, dst.size());
+  std::memcpy(dst.data(), src.segment->host + src.offset, dst.size());
+}
+
+void copy_host(spi::Location dst, std::span<const std::byte> src) {
+  std::memcpy(dst.segment->host + dst.offset, src.data(), src.size());
+  dst.segment->after_host_write(dst.offset, src.size());
+}
+
+void copy_host(spi::Location dst, spi::Location src, std::size_t bytes) {
+  src.segment->before_host_read(src.offset, bytes);
+  copy_host(dst, {src.segment->host + src.offset, bytes});
+}
+
+void fill_host(spi::Location dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes) {
+  std::byte* const begin = dst.segment->host + dst.offset;
+  if (pattern_bytes == 1) {
+    std::memset(begin, static_cast<int>(pattern & 0xff), bytes);
+  } else {
+    // Write the pattern once, then double what is there.
+    std::memcpy(begin, &pattern, pattern_bytes);
+    for (std::size_t done = pattern_bytes; done < bytes; done *= 2) {
+      std::memcpy(begin + done, begin, std::min(done, bytes - done));
+    }
+  }
+  dst.segment->after_host_write(dst.offset, bytes);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors over a Unix-domain socket: the bytes in one message, the file descriptors beside them.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "weir/error.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::ipc {
+namespace {
+
+constexpr std::size_t most_fds = 4;
+
+union Control {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int) * most_fds)];
+};
+
+[[noreturn]] void fail(const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  const bool gone = error == EPIPE || error == ECONNRESET;
+  const auto message = std::string(call) + " on the socket: " + code.message();
+  if (gone) throw Error(Errc::peer_gone, message);
+  throw Error(code, message);
+}
+
+void wait_readable(int socket, std::chrono::steady_clock::time_point deadline, bool endless) {
+  for (;;) {
+    int left = -1;
+    if (!endless) {
+      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      left = static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, 1 << 30));
+    }
+    pollfd entry{socket, POLLIN, 0};
+    const int count = ::poll(&entry, 1, left);
+    if (count > 0) return;
+    if (count == 0) throw Error(Errc::timed_out, "receive: no descriptor arrived in time");
+    if (errno != EINTR) fail("poll", errno);
+  }
+}
+
+void take_fds(const msghdr& message, std::vector<spi::UniqueFd>& fds) {
+  auto* header = CMSG_FIRSTHDR(&message);
+  for (; header; header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const auto count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+}
+
+}  // namespace
+
+void send(int socket, const Descriptor& descriptor) {
+  const auto fds = descriptor.fds();
+  if (fds.size() > most_fds) throw Error(Errc::invalid_argument, "send: more than 4 file descriptors");
+  const auto bytes = descriptor.bytes();
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    iovec part{const_cast<std::byte*>(bytes.data()) + sent, bytes.size() - sent};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    Control control{};
+    if (sent == 0 && !fds.empty()) {
+      message.msg_control = control.bytes;
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+      auto* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+      for (std::size_t i = 0; i < fds.size(); ++i) {
+        const int fd = fds[i].get();
+        std::memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof fd);
+      }
+    }
+    const auto count = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("sendmsg", errno);
+    sent += static_cast<std::size_t>(count);
+  }
+}
+
+Descriptor receive(int socket, std::chrono::milliseconds timeout) {
+  const bool endless = timeout.count() < 0;
+  const auto deadline = std::chrono::steady_clock::now() + (endless ? std::chrono::milliseconds{0} : timeout);
+  std::array<std::byte, Descriptor::size> bytes;
+  std::vector<spi::UniqueFd> fds;
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    wait_readable(socket, deadline, endless);
+    iovec part{bytes.data() + got, bytes.size() - got};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) fail("recvmsg", errno);
+    take_fds(message, fds);
+    if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
+      throw Error(Errc::corrupt_descriptor, "receive: the message is larger than a descriptor's");
+    }
+    if (count == 0) {
+      if (got == 0) throw Error(Errc::peer_gone, "receive: the other end closed the socket");
+      throw Error(Errc::corrupt_descriptor, "receive: the message ended after " + std::to_string(got) + " bytes");
+    }
+    got += static_cast<std::size_t>(count);
+  }
+  if (fds.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
+  return {bytes, std::move(fds)};
+}
+
+}  // namespace weir::ipc

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "weir/error.hpp"
+#include "weir/tensor.hpp"
+
+namespace weir {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "Layout: " + message); }
+
+std::int64_t times(std::int64_t a, std::int64_t b, const char* what) {
+  std::int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) refuse(std::string(what) + " overflows 64 bits");
+  return product;
+}
+
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  std::int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) refuse("the extent overflows 64 bits");
+  return sum;
+}
+
+void check_extents(const std::vector<std::int64_t>& shape) {
+  for (const auto extent : shape) {
+    if (extent < 0) refuse("extent " + std::to_string(extent) + " is negative");
+  }
+}
+
+}  // namespace
+
+std::string DType::to_string() const {
+  static constexpr const char* names[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
+  std::string text = code < std::size(names) ? names[code] : "code" + std::to_string(code) + "_";
+  if (*this == bool8) return text;
+  text += std::to_string(bits);
+  if (lanes != 1) text += "x" + std::to_string(lanes);
+  return text;
+}
+
+Layout Layout::compact(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset) {
+  check_extents(shape);
+  Layout layout{dtype, std::move(shape), {}, byte_offset};
+  layout.strides.resize(layout.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = layout.shape.size(); i-- > 0;) {
+    layout.strides[i] = stride;
+    stride = times(stride, std::max<std::int64_t>(layout.shape[i], 1), "the number of elements");
+  }
+  return layout;
+}
+
+std::int64_t Layout::elements() const {
+  std::int64_t count = 1;
+  for (const auto extent : shape) {
+    if (extent == 0) return 0;
+  }
+  for (const auto extent : shape) count = times(count, extent, "the number of elements");
+  return count;
+}
+
+bool Layout::is_compact() const noexcept {
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != stride) return false;
+    stride *= shape[i];
+  }
+  return true;
+}
+
+std::size_t Layout::bytes_needed() const {
+  check_extents(shape);
+  if (strides.size() != shape.size()) {
+    refuse(std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " dimensions");
+  }
+  if (dtype.bits == 0 || dtype.lanes == 0 || (std::size_t{dtype.bits} * dtype.lanes) % 8 != 0) {
+    refuse("elements of type " + dtype.to_string() + " are not whole bytes");
+  }
+  if (elements() == 0) return 0;
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto reach = times(shape[i] - 1, strides[i], "the extent");
+    (reach < 0 ? lowest : highest) = plus(reach < 0 ? lowest : highest, reach);
+  }
+  const auto item = static_cast<std::int64_t>(dtype.bytes());
+  if (byte_offset > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) refuse("byte offset overflows");
+  const auto begin = plus(static_cast<std::int64_t>(byte_offset), times(lowest, item, "the extent"));
+  if (begin < 0) refuse("elements lie " + std::to_string(-begin) + " bytes before the beginning of the buffer");
+  const auto end = plus(static_cast<std::int64_t>(byte_offset), times(plus(highest, 1), item, "the extent"));
+  return static_cast<std::size_t>(end);
+}
+
+}  // namespace weir

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/memory_resource.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "weir/buffer.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir {
+namespace {
+
+constexpr std::size_t largest_alignment = std::size_t{1} << 30;
+
+std::size_t checked_alignment(std::size_t alignment, const std::string& resource) {
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > largest_alignment) {
+    throw Error(Errc::invalid_argument, resource + ": alignment " + std::to_string(alignment) +
+                                            " is not a power of two of at most " +
+                                            std::to_string(largest_alignment) + " bytes");
+  }
+  return std::max(alignment, default_alignment);
+}
+
+
+}  // namespace
+
+MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
+    : device_(device), name_(std::move(name)), traits_(traits) {}
+
+MemoryResource::~MemoryResource() = default;
+
+Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
+  alignment = checked_alignment(alignment, name_);
+  (void)stream.state();
+  if (bytes == 0) return allocate_empty(stream);
+  Shortage shortage;
+  const auto refuse = [&]() -> void {
+    shortage.requested = bytes;
+    shortage.alignment = alignment;
+    if (shortage.device.empty()) shortage.device = device_.state().describe();
+    if (shortage.resource.empty()) shortage.resource = name_;
+    throw OutOfMemory(std::move(shortage));
+  };
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2 - alignment) refuse();
+  spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
+  if (!block) refuse();
+  return Buffer(*block);
+}
+
+std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
+  alignment = checked_alignment(alignment, name_);
+  (void)stream.state();
+  if (bytes == 0) return allocate_empty(stream);
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2 - alignment) return std::nullopt;
+  Shortage shortage;
+  spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
+  if (!block) return std::nullopt;
+  return Buffer(*block);
+}
+
+Buffer MemoryResource::allocate_empty(const Stream& stream) {
+  auto block = std::make_unique<spi::Block>();
+  block->stream = spi::Ref<spi::StreamState>::retain(&stream.state());
+  block->resource = this;
+  block->empty_home = shared_from_this();
+  return Buffer(*block.release());
+}
+
+spi::Block* MemoryResource::allocate_from(MemoryResource& upstream, const spi::Request& request, Shortage& shortage) {
+  return upstream.do_allocate(request, shortage);
+}
+
+void MemoryResource::deallocate_to(MemoryResource& upstream, spi::Block& block) noexcept {
+  block.resource = &upstream;
+  upstream.do_deallocate(block);
+}
+
+void MemoryResource::deallocate(spi::Block& block) noexcept {
+  if (block.empty_home) {
+    delete &block;
+    return;
+  }
+  block.resource->do_deallocate(block);
+}
+
+ResourcePtr make_resource(const Device& device, MemoryKind kind, const ResourceOptions& options) {
+  const KindInfo* info = device.find(kind);
+  if (!info) {
+    std::string kinds;
+    for (const KindInfo& known : device.kinds()) {
+      kinds += (kinds.empty() ? "" : ", ") + std::string(to_string(known.kind));
+    }
+    throw Error(Errc::unsupported,
+                device.state().describe() + " has no memory of kind " + std::string(to_string(kind)) + "; it has " + kinds);
+  }
+  if (options.exportable && !info->exportable) {
+    throw Error(Errc::unsupported, device.state().describe() + ": memory of kind " + std::string(to_string(kind)) +
+                                       " cannot be shared with other processes");
+  }
+  return spi::make_segment_resource(device.state(), kind, options.exportable);
+}
+
+ResourcePtr make_resource(const Device& device, const ResourceOptions& options) {
+  return make_resource(device, device.default_kind(), options);
+}
+
+}  // namespace weir

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ready_pipe.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "backend_registry.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+namespace {
+
+[[noreturn]] void fail(const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  throw Error(code, std::string("ready point: ") + call + ": " + code.message() +
+                        (error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""));
+}
+
+// A timeline of one point that nobody here puts work on.
+class RemotePoint final : public spi::StreamState {
+ public:
+  RemotePoint(spi::DeviceState& device, spi::UniqueFd fd) : StreamState(device), fd_(std::move(fd)) {}
+
+ private:
+  void do_copy(const spi::CopyOp&, std::uint64_t) override { refuse(); }
+  void do_fill(const spi::FillOp&, std::uint64_t) override { refuse(); }
+  void do_mark(std::uint64_t) override {}
+  void do_flush() override {}
+  std::uint64_t do_poll() override { return look(0) == WaitStatus::ready ? 1 : 0; }
+
+  WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds timeout) override {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds longest{1000};  // poll takes an int; look again often enough for any length
+    const bool endless = timeout.count() < 0;
+    const auto begin = Clock::now();
+    for (;;) {
+      auto slice = longest;
+      if (!endless) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(timeout - (Clock::now() - begin));
+        slice = std::clamp(left, std::chrono::milliseconds{0}, longest);
+      }
+      if (look(static_cast<int>(slice.count())) == WaitStatus::ready) return WaitStatus::ready;
+      if (slice.count() == 0) return WaitStatus::timeout;
+    }
+  }
+
+  WaitStatus look(int milliseconds) const {
+    pollfd entry{fd_.get(), POLLIN, 0};
+    const int count = ::poll(&entry, 1, milliseconds);
+    if (count < 0 && errno != EINTR) fail("poll", errno);
+    if (count <= 0) return WaitStatus::timeout;
+    if (entry.revents & POLLIN) return WaitStatus::ready;
+    throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
+  }
+
+  [[noreturn]] static void refuse() {
+    throw Error(Errc::unsupported, "a point of another process takes no work");
+  }
+
+  spi::UniqueFd fd_;
+};
+
+}  // namespace
+
+spi::UniqueFd send_ready(const Stream& stream) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe2", errno);
+  spi::UniqueFd reading(ends[0]);
+  auto writing = std::make_shared<spi::UniqueFd>(ends[1]);
+  stream.call([writing = std::move(writing)] {
+    const char byte = 1;
+    while (::write(writing->get(), &byte, 1) < 0 && errno == EINTR) {
+    }
+  });
+  return reading;
+}
+
+Event receive_ready(spi::UniqueFd reading_end) {
+  struct stat status {};
+  if (::fstat(reading_end.get(), &status) != 0 || !S_ISFIFO(status.st_mode)) {
+    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a pipe");
+  }
+  const int mode = ::fcntl(reading_end.get(), F_GETFL);
+  if (mode < 0 || (mode & O_ACCMODE) != O_RDONLY) {
+    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a reading end");
+  }
+  auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(reading_end)));
+  const auto value = point->put(spi::MarkOp{});
+  return {std::move(point), value};
+}
+
+}  // namespace weir::detail

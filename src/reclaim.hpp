@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Segments whose memory may go back to the driver once points have passed. Nobody waits for them: a worker does.
+
+#include <vector>
+
+#include "weir/spi/block.hpp"
+
+namespace weir::detail {
+
+/// Told when a segment is back at the driver, on any thread.
+class ReclaimListener {
+ public:
+  virtual void segment_released(std::size_t bytes) noexcept = 0;
+
+ protected:
+  ~ReclaimListener() = default;
+};
+
+/// Release `segment` (the last reference) after all `points`; at once if they have passed and the driver's release
+/// cannot block, in stream order if the driver can, else by the worker. `keep` lives until `listener` was told.
+void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> points, bool release_blocks,
+                   ReclaimListener& listener, std::shared_ptr<void> keep) noexcept;
+
+/// Wait until every release for `device` handed in before this call is done.
+void drain_releases(const spi::DeviceState& device);
+
+/// Wait for those whose points have passed, not for the others. True when something went back.
+bool settle_releases(const spi::DeviceState& device);
+
+}  // namespace weir::detail

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/segment.hpp"
+
+#include <random>
+
+#include "weir/error.hpp"
+
+namespace weir::spi {
+
+void ref_retain(Segment* object) noexcept { object->retain(); }
+void ref_release(Segment* object) noexcept { object->release(); }
+
+Segment::~Segment() {
+  if (!owner_release) return;
+  try {
+    owner_release();
+  } catch (const std::exception& error) {
+    report({{}, "release of adopted memory", error.what()});
+  } catch (...) {
+    report({{}, "release of adopted memory", "unknown exception"});
+  }
+}
+
+SegmentId Segment::id() {
+  if (id_low_.load(std::memory_order_acquire) == 0) {
+    std::random_device random;
+    const auto word = [&] { return std::uint64_t{random()} << 32 | random(); };
+    // Two threads may race: the high word is settled before the low one publishes it.
+    std::uint64_t none = 0;
+    id_high_.compare_exchange_strong(none, word() | 1);
+    none = 0;
+    id_low_.compare_exchange_strong(none, word() | 1);
+  }
+  return {id_high_.load(std::memory_order_acquire), id_low_.load(std::memory_order_acquire)};
+}
+
+void Segment::set_id(SegmentId id) noexcept {
+  id_high_.store(id.high, std::memory_order_relaxed);
+  id_low_.store(id.low, std::memory_order_release);
+}
+
+}  // namespace weir::spi

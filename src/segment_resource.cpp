@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
+#include <atomic>
+#include <bit>
+
+#include "block_store.hpp"
+#include "reclaim.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir {
+namespace {
+
+using detail::BlockStore;
+
+class Counters {
+ public:
+  void reserve(std::size_t bytes) noexcept { raise(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
+  void unreserve(std::size_t bytes) noexcept { reserved_.fetch_sub(bytes); }
+  void allocate(std::size_t bytes) noexcept {
+    ++live_;
+    ++allocations_;
+    raise(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
+  }
+  void deallocate(std::size_t bytes) noexcept {
+    --live_;
+    in_use_.fetch_sub(bytes);
+  }
+  ResourceStats read() const noexcept {
+    return {in_use_, reserved_, peak_in_use_, peak_reserved_, live_, allocations_};
+  }
+
+ private:
+  static void raise(std::atomic<std::size_t>& peak, std::size_t value) noexcept {
+    auto seen = peak.load(std::memory_order_relaxed);
+    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+  }
+  std::atomic<std::size_t> in_use_{0}, reserved_{0}, peak_in_use_{0}, peak_reserved_{0}, live_{0};
+  std::atomic<std::uint64_t> allocations_{0};
+};
+
+class SegmentResource final : public MemoryResource, public detail::ReclaimListener {
+ public:
+  SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
+                  std::shared_ptr<void> keep)
+      : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
+                       {info.kind, info.host_accessible, info.device_accessible, exportable}),
+        info_(info),
+        flags_(flags),
+        keep_(std::move(keep)) {}
+
+  ResourceStats stats() const override { return counters_.read(); }
+
+  std::size_t trim(std::size_t) override {
+    const auto before = counters_.read().reserved;
+    detail::drain_releases(device().state());
+    const auto after = counters_.read().reserved;
+    return before > after ? before - after : 0;
+  }
+
+ private:
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    // Segments begin at info_.alignment; more is found inside a larger one.
+    const std::size_t slack = request.alignment > info_.alignment ? request.alignment - info_.alignment : 0;
+    const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
+                                     flags_};
+    auto& state = device().state();
+    const auto reserve = state.backend->segments->reserve;
+    spi::Segment* made = reserve(state, wanted, shortage);
+    while (!made && detail::settle_releases(state)) made = reserve(state, wanted, shortage);
+    if (!made) {
+      const auto now = counters_.read();
+      shortage.in_use = now.in_use;
+      shortage.reserved = now.reserved;
+      return nullptr;
+    }
+    auto segment = spi::Ref<spi::Segment>::adopt(made);
+    spi::Block& block = blocks_.take(*this, *request.stream);
+    counters_.reserve(segment->size);
+    counters_.allocate(request.bytes);
+    const std::uint64_t base = segment->address ? segment->address : reinterpret_cast<std::uint64_t>(segment->host);
+    block.offset = slack ? (0 - base) & (request.alignment - 1) : 0;
+    block.size = request.bytes;
+    block.segment = segment.detach();
+    return &block;
+  }
+
+  void do_deallocate(spi::Block& block) noexcept override {
+    auto segment = spi::Ref<spi::Segment>::adopt(block.segment);
+    std::vector<spi::Point> points;
+    try {
+      points = block.take_points();
+    } catch (const std::exception& error) {  // no memory for the list: leak rather than free too early
+      report({{}, "Buffer::close", error.what()});
+      (void)segment.detach();
+    }
+    counters_.deallocate(block.size);
+    const auto last = blocks_.put(block);
+    if (!segment) return;
+    detail::release_after(std::move(segment), std::move(points), info_.release_blocks, *this, keep_alive());
+  }
+
+  void segment_released(std::size_t bytes) noexcept override { counters_.unreserve(bytes); }
+
+  std::shared_ptr<void> keep_alive() noexcept { return shared_from_this(); }
+
+  KindInfo info_;
+  std::uint64_t flags_;
+  std::shared_ptr<void> keep_;  // what flags_ refers to
+  Counters counters_;
+  BlockStore blocks_;
+};
+
+}  // namespace
+
+ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags,
+                                       std::shared_ptr<void> keep) {
+  const KindInfo* info = device.find(kind);
+  if (!info) {
+    throw Error(Errc::unsupported, device.describe() + " has no memory of kind " + std::string(to_string(kind)));
+  }
+  return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(keep));
+}
+
+}  // namespace weir

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/stream.hpp"
+
+#include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir {
+
+Event::Event(spi::Ref<spi::StreamState> timeline, std::uint64_t value) noexcept
+    : timeline_(std::move(timeline)), value_(value) {}
+
+bool Event::done() const { return !timeline_ || timeline_->reached(value_); }
+
+void Event::wait() const {
+  if (wait(std::chrono::nanoseconds{-1}) == WaitStatus::lost) timeline_->throw_if_lost();
+}
+
+WaitStatus Event::wait(std::chrono::nanoseconds timeout) const {
+  return timeline_ ? timeline_->wait_for(value_, timeout) : WaitStatus::ready;
+}
+
+Stream::Stream(const Device& device)
+    : state_(spi::Ref<spi::StreamState>::adopt(device.state().backend->streams->create(device.state()))) {}
+
+Stream::Stream(spi::Ref<spi::StreamState> state) noexcept : state_(std::move(state)) {}
+
+spi::StreamState& Stream::state() const {
+  if (!state_) throw Error(Errc::closed, "this Stream was moved from");
+  return *state_;
+}
+
+Device Stream::device() const noexcept { return Device(state_->device()); }
+std::uint64_t Stream::id() const noexcept { return state_->id(); }
+
+Event Stream::record() const { return {state_, state().mark()}; }
+
+void Stream::wait(const Event& event) const {
+  if (auto* timeline = event.timeline()) {
+    state().put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(timeline), event.value()});
+  }
+}
+
+void Stream::synchronize() const { record().wait(); }
+WaitStatus Stream::synchronize(std::chrono::nanoseconds timeout) const { return record().wait(timeout); }
+bool Stream::done() const { return record().done(); }
+void Stream::flush() const { state().flush(); }
+
+void Stream::call(std::function<void()> function) const {
+  if (!function) throw Error(Errc::invalid_argument, "Stream::call needs a function");
+  state().put(spi::CallOp{std::move(function)});
+}
+
+}  // namespace weir

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/stream_state.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+// A worker that ran out of work stays this long, so that bursts do not start a thread each.
+constexpr std::chrono::milliseconds linger{50};
+
+std::uint64_t next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
+  auto seen = word.load(std::memory_order_relaxed);
+  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
+  }
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+// A peer that died keeps its name; every other end of a timeline is a lost device.
+Errc condition_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.code() == Errc::peer_gone ? Errc::peer_gone : Errc::device_lost;
+  } catch (...) {
+    return Errc::device_lost;
+  }
+}
+
+Error lost_error(const DeviceState& device, std::uint64_t id, const std::exception_ptr& why) {
+  return {condition_of(why),
+          "stream " + std::to_string(id) + " on " + device.describe() + " is lost: " + message_of(why)};
+}
+
+template <class... F>
+struct Overload : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overload(F...) -> Overload<F...>;
+
+}  // namespace
+
+void ref_retain(StreamState* object) noexcept { object->retain(); }
+void ref_release(StreamState* object) noexcept { object->release(); }
+
+StreamState::StreamState(DeviceState& device) : device_(&device), id_(next_id()) {}
+
+void StreamState::do_call(std::function<void()>& /*function*/, std::uint64_t /*value*/) {
+  throw Error(Errc::unsupported, device_->describe() + " has no native host calls");
+}
+
+void StreamState::do_wait(StreamState& /*other*/, std::uint64_t /*wanted*/, std::uint64_t /*value*/) {
+  throw Error(Errc::unsupported, device_->describe() + " has no native waits");
+}
+
+std::uint64_t StreamState::put(Op op) {
+  // Whatever touches the other timeline happens before this one is locked: two streams may wait for each other's past.
+  if (auto* wait = std::get_if<WaitOp>(&op)) {
+    StreamState& other = *wait->other;
+    if (&other == this || other.reached(wait->value)) return issued_.load(std::memory_order_acquire);
+    other.throw_if_lost();
+    if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
+  }
+  Lock lock(mutex_);
+  throw_if_lost();
+  if (foreign()) changed_.wait(lock, [&] { return !turn_; });
+  const auto value = issued_.load(std::memory_order_relaxed) + 1;
+  if (turn_ || !queue_.empty() || must_hold(op)) {
+    queue_.push_back({std::move(op), value});
+    issued_.store(value, std::memory_order_release);
+    if (!turn_ || must_hold(queue_.front().op)) start_worker(lock);
+    return value;
+  }
+  issued_.store(value, std::memory_order_release);
+  turn_ = true;
+  lock.unlock();
+  std::exception_ptr refused;
+  try {
+    submit(op, value);
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  lock.lock();
+  raise(submitted_, value);
+  end_turn(lock);
+  if (refused) std::rethrow_exception(refused);
+  return value;
+}
+
+// Whether `op` cannot go to the driver now although nothing is before it.
+bool StreamState::must_hold(const Op& op) const noexcept {
+  if (std::holds_alternative<CallOp>(op)) return !calls_natively();
+  if (const auto* wait = std::get_if<WaitOp>(&op)) {
+    if (foreign()) return false;
+    return !waits_natively(*wait->other) || !wait->other->submitted(wait->value);
+  }
+  return false;
+}
+
+void StreamState::submit(Op& op, std::uint64_t value) {
+  std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); },
+                      [&](FillOp& fill) { do_fill(fill, value); },
+                      [&](CallOp& call) { do_call(call.function, value); },
+                      [&](WaitOp& wait) { do_wait(*wait.other, wait.value, value); },
+                      [&](FreeOp& free) { (void)free.segment->free_in_order(*this); },
+                      [&](MarkOp&) {
+                        do_mark(value);
+                      }},
+             op);
+}
+
+// On the worker, without the turn: whatever has to be waited for on the host is waited for here.
+void StreamState::submit_held(Op& op, std::uint64_t value) {
+  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
+  if (auto* wait = std::get_if<WaitOp>(&op)) {
+    StreamState& other = *wait->other;
+    const bool natively = waits_natively(other);
+    const bool alive = natively ? other.wait_submitted(wait->value)
+                                : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
+    if (!alive) other.throw_if_lost();
+    if (natively) other.ensure_marked(wait->value);
+    if (!natively || other.reached(wait->value)) {
+      Lock lock(mutex_);
+      raise(submitted_, value);
+      changed_.notify_all();
+      return;
+    }
+  }
+  Lock lock(mutex_);
+  take_turn(lock);
+  lock.unlock();
+  std::exception_ptr refused;
+  try {
+    submit(op, value);
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  lock.lock();
+  raise(submitted_, value);
+  end_turn(lock);
+  if (refused) std::rethrow_exception(refused);
+}
+
+void StreamState::run_call(CallOp& op, std::uint64_t value) {
+  if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+  try {
+    op.function();
+  } catch (...) {
+    report({{}, "Stream::call", message_of(std::current_exception())});
+  }
+  op.function = nullptr;  // what it owned ends before the point is reached
+  complete(value);
+  Lock lock(mutex_);
+  raise(submitted_, value);
+  changed_.notify_all();
+}
+
+void StreamState::take_turn(Lock& lock) {
+  changed_.wait(lock, [&] { return !turn_; });
+  turn_ = true;
+}
+
+// Needs the turn, without the lock.
+void StreamState::mark_in_turn() {
+  const auto value = submitted_.load(std::memory_order_relaxed);
+  do_mark(value);
+  do_flush();
+  raise(marked_, value);
+}
+
+// Give up the turn; first do what others left behind while it was taken, as far as that needs no waiting.
+void StreamState::end_turn(Lock& lock) noexcept {
+  const auto settle = [&](auto&& action) {
+    lock.unlock();
+    try {
+      action();
+    } catch (...) {
+      lose(std::current_exception());
+    }
+    lock.lock();
+  };
+  while (!lost() && !worker_ && !queue_.empty() && !must_hold(queue_.front().op) &&
+         !std::holds_alternative<WaitOp>(queue_.front().op)) {
+    Pending& pending = queue_.front();
+    settle([&] { submit(pending.op, pending.value); });
+    raise(submitted_, pending.value);
+    Pending finished = std::move(queue_.front());
+    queue_.pop_front();
+    settle([&] { [[maybe_unused]] const Pending end = std::move(finished); });
+  }
+  if (std::exchange(mark_wanted_, false) && !lost()) settle([&] { mark_in_turn(); });
+  turn_ = false;
+  if (!queue_.empty()) start_worker(lock);
+  changed_.notify_all();
+}
+
+std::uint64_t StreamState::position() noexcept {
+  if (!foreign()) return issued_.load(std::memory_order_acquire);
+  try {
+    return mark();
+  } catch (...) {  // lost: its points are never asked for
+    return issued_.load(std::memory_order_acquire);
+  }
+}
+
+std::uint64_t StreamState::mark() {
+  if (!foreign()) {
+    const auto issued = issued_.load(std::memory_order_acquire);
+    if (reached_.load(std::memory_order_acquire) >= issued || marked_.load(std::memory_order_acquire) >= issued) {
+      throw_if_lost();
+      return issued;
+    }
+  }
+  return put(MarkOp{});
+}
+
+bool StreamState::reached(std::uint64_t value) {
+  if (reached_.load(std::memory_order_acquire) >= value) return true;
+  if (lost() || !submitted(value)) return false;
+  try {
+    if (marked_.load(std::memory_order_acquire) < value) {
+      Lock lock(mutex_);
+      if (turn_) {
+        mark_wanted_ = true;
+        return false;
+      }
+      turn_ = true;
+      lock.unlock();
+      std::exception_ptr refused;
+      try {
+        mark_in_turn();
+      } catch (...) {
+        refused = std::current_exception();
+      }
+      lock.lock();
+      end_turn(lock);
+      if (refused) std::rethrow_exception(refused);
+    }
+    complete(do_poll());
+  } catch (...) {
+    lose(std::current_exception());
+    return false;
+  }
+  return reached_.load(std::memory_order_acquire) >= value;
+}
+
+void StreamState::ensure_marked(std::uint64_t value) {
+  if (marked_.load(std::memory_order_acquire) >= value || reached_.load(std::memory_order_acquire) >= value) return;
+  Lock lock(mutex_);
+  take_turn(lock);
+  lock.unlock();
+  std::exception_ptr refused;
+  try {
+    if (marked_.load(std::memory_order_acquire) < value) mark_in_turn();
+  } catch (...) {
+    refused = std::current_exception();
+    lose(refused);
+  }
+  lock.lock();
+  end_turn(lock);
+  if (refused) throw_if_lost();
+}
+
+bool StreamState::wait_submitted(std::uint64_t value) {
+  if (submitted(value)) return true;
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return submitted(value) || lost(); });
+  return submitted(value) && !lost();
+}
+
+WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds timeout) {
+  if (reached(value)) return WaitStatus::ready;
+  using Clock = std::chrono::steady_clock;
+  const bool bounded = timeout.count() >= 0;
+  // A limit that the clock cannot add is no limit.
+  const bool endless = !bounded || timeout > std::chrono::hours{24 * 365 * 100};
+  const auto deadline = endless ? Clock::time_point::max() : Clock::now() + timeout;
+  {
+    Lock lock(mutex_);
+    const auto here = [&] { return submitted(value) || lost(); };
+    if (endless) {
+      changed_.wait(lock, here);
+    } else if (!changed_.wait_until(lock, deadline, here)) {
+      return WaitStatus::timeout;
+    }
+  }
+  if (lost()) return WaitStatus::lost;
+  try {
+    ensure_marked(value);
+    if (reached(value)) return WaitStatus::ready;
+    if (lost()) return WaitStatus::lost;
+    auto left = std::chrono::nanoseconds{-1};
+    if (!endless) left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(deadline - Clock::now()));
+    const auto status = do_wait_host(value, left);
+    if (status == WaitStatus::ready) complete(value);
+    return status;
+  } catch (...) {
+    lose(std::current_exception());
+    return WaitStatus::lost;
+  }
+}
+
+void StreamState::flush() {
+  const auto value = submitted_.load(std::memory_order_acquire);
+  if (reached_.load(std::memory_order_acquire) < value) ensure_marked(value);
+}
+
+void StreamState::complete(std::uint64_t value) noexcept { raise(reached_, value); }
+
+void StreamState::throw_if_lost() {
+  if (lost()) throw lost_error(*device_, id_, error_);
+}
+
+void StreamState::lose(std::exception_ptr error) noexcept {
+  {
+    const Lock lock(mutex_);
+    if (lost()) return;
+    error_ = std::move(error);
+    lost_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  const auto failure = lost_error(*device_, id_, error_);
+  report({failure.code(), "stream", failure.what()});
+}
+
+void StreamState::start_worker(Lock& lock) {
+  changed_.notify_all();
+  if (worker_) return;
+  worker_ = true;
+  retain();  // for the worker
+  try {
+    std::thread([this] { work(); }).detach();
+  } catch (...) {
+    worker_ = false;
+    lock.unlock();
+    lose(std::current_exception());
+    release();
+    lock.lock();
+  }
+}
+
+void StreamState::work() noexcept {
+  Lock lock(mutex_);
+  for (;;) {
+    if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
+    Pending& pending = queue_.front();  // stays there, so that nobody overtakes it
+    lock.unlock();
+    if (!lost()) {
+      try {
+        submit_held(pending.op, pending.value);
+      } catch (...) {
+        lose(std::current_exception());
+      }
+    }
+    { [[maybe_unused]] const Op end = std::move(pending.op); }
+    lock.lock();
+    queue_.pop_front();
+  }
+  worker_ = false;
+  lock.unlock();
+  release();
+}
+
+}  // namespace weir::spi

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/tensor.hpp"
+
+#include <utility>
+
+#include "weir/error.hpp"
+
+namespace weir {
+
+Tensor::Tensor(Buffer buffer, Layout layout) : buffer_(std::move(buffer)), layout_(std::move(layout)) {
+  if (buffer_.is_closed()) throw Error(Errc::closed, "Tensor: the buffer is closed");
+  const auto needed = layout_.bytes_needed();
+  if (needed > buffer_.size()) {
+    throw Error(Errc::invalid_argument, "Tensor: " + std::to_string(layout_.elements()) + " elements of " +
+                                            layout_.dtype.to_string() + " need " + std::to_string(needed) +
+                                            " bytes, the buffer has " + std::to_string(buffer_.size()));
+  }
+}
+
+Tensor Tensor::share() const { return {buffer_.share(), layout_}; }
+
+}  // namespace weir

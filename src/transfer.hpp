@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Puts copies and fills between any two memories on a stream, as copy_plan says.
+
+#include <cstddef>
+#include <span>
+
+#include "weir/spi/block.hpp"
+#include "weir/stream.hpp"
+
+namespace weir::detail {
+
+/// A place in an allocation, and the allocation for recording uses.
+struct Place {
+  spi::Block* block;
+  std::size_t offset;  ///< from byte 0 of the segment
+  [[nodiscard]] spi::Segment& segment() const noexcept { return *block->segment; }
+};
+
+/// All sizes are > 0 and in range; copies do not overlap.
+void transfer(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream);
+void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream& stream);
+void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream);
+void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes, const Stream& stream);
+
+}  // namespace weir::detail

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/unique_fd.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "weir/error.hpp"
+
+namespace weir::spi {
+
+void UniqueFd::reset(int fd) noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+UniqueFd UniqueFd::duplicate() const {
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    const std::error_code code(errno, std::generic_category());
+    throw Error(code, "cannot duplicate file descriptor " + std::to_string(fd_) + ": " + code.message() +
+                          (errno == EMFILE ? "; raise the limit (ulimit -n)" : ""));
+  }
+  return UniqueFd(copy);
+}
+
+}  // namespace weir::spi

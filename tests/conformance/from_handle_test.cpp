@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that others own: used like any other, given back exactly once and not before its last use.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "fixture.hpp"
+
+namespace weir::test {
+namespace {
+
+/// Memory with an address, adopted from a buffer that keeps it.
+class FromHandle : public OnMemory {
+ protected:
+  void SetUp() override {
+    OnMemory::SetUp();
+    owner = filled(pattern(size, 1));
+    if (owner.device_address() == 0 || device().backend() == "vulkan") {
+      GTEST_SKIP() << "permanent: this memory has no address to adopt; see vulkan.hpp for its buffers";
+    }
+  }
+  [[nodiscard]] Buffer adopt(std::size_t bytes, const Stream& on) {
+    return Buffer::from_handle(device(), owner.device_address(), bytes, [count = released] { ++*count; }, on);
+  }
+  /// Wait until releases that were due have run; memory of the device's kinds is given back by one path.
+  void settle(const ResourcePtr& external) const {
+    stream.synchronize();
+    external->trim(0);
+  }
+
+  static constexpr std::size_t size = 5000;
+  std::shared_ptr<std::atomic<int>> released = std::make_shared<std::atomic<int>>(0);  // outlives late releases
+  Buffer owner;
+};
+WEIR_FOR_EACH_MEMORY(FromHandle);
+
+TEST_P(FromHandle, SeesTheSameBytes) {
+  Buffer buffer = adopt(size, stream);
+  EXPECT_EQ(buffer.size(), size);
+  EXPECT_EQ(buffer.device(), device());
+  EXPECT_EQ(buffer.kind(), MemoryKind::external);
+  EXPECT_EQ(buffer.device_address(), owner.device_address());
+  EXPECT_EQ(buffer.host_data(), owner.host_data());
+  EXPECT_BYTES(read(buffer, stream), pattern(size, 1));
+  buffer.fill(std::uint8_t{7}, 10, 100, stream);
+  Bytes model = pattern(size, 1);
+  std::fill_n(model.begin() + 10, 100, std::byte{7});
+  EXPECT_BYTES(read(owner, stream), model);
+}
+
+TEST_P(FromHandle, ReleasesOnceAfterTheLastOwner) {
+  Buffer buffer = adopt(size, stream);
+  const ResourcePtr external = buffer.memory_resource();
+  Buffer share = buffer.share();
+  Buffer slice = buffer.slice(1, 10);
+  buffer.close();
+  share.close();
+  settle(external);
+  EXPECT_EQ(*released, 0);
+  slice.close();
+  settle(external);
+  EXPECT_EQ(*released, 1);
+  slice.close();
+  settle(external);
+  EXPECT_EQ(*released, 1);
+}
+
+TEST_P(FromHandle, ReleasesAfterPendingUses) {
+  const Stream other(device());
+  Buffer buffer = adopt(size, stream);
+  const ResourcePtr external = buffer.memory_resource();
+  Bytes seen(size);
+  Gate gate;
+  gate.hold(other);
+  buffer.copy_to(seen, other);
+  buffer.close();
+  EXPECT_EQ(*released, 0);
+  gate.open();
+  other.synchronize();
+  settle(external);
+  EXPECT_EQ(*released, 1);
+  EXPECT_BYTES(seen, pattern(size, 1));
+}
+
+TEST_P(FromHandle, ReleasesAfterItsAllocationStream) {
+  const Stream other(host_device());
+  Gate gate;
+  Buffer buffer = adopt(size, other);
+  const ResourcePtr external = buffer.memory_resource();
+  gate.hold(other);
+  buffer.close();
+  EXPECT_EQ(*released, 0);
+  gate.open();
+  other.synchronize();
+  settle(external);
+  EXPECT_EQ(*released, 1);
+}
+
+TEST_P(FromHandle, NoReleaseIsFine) {
+  Buffer buffer = Buffer::from_handle(device(), owner.device_address(), 10, {}, stream);
+  EXPECT_BYTES(read(buffer, stream), part(pattern(size, 1), 0, 10));
+}
+
+TEST_P(FromHandle, RefusalsDoNotRelease) {
+  const auto release = [count = released] { ++*count; };
+  const std::uint64_t address = owner.device_address();
+  EXPECT_ERROR(Buffer::from_handle(device(), 0, 10, release, stream), Errc::invalid_argument, "10 bytes");
+  EXPECT_ERROR(Buffer::from_handle(device(), address, SIZE_MAX, release, stream), Errc::invalid_argument, "address");
+  Stream gone = stream;
+  const Stream taken = std::move(gone);
+  EXPECT_ERROR(Buffer::from_handle(device(), address, 10, release, gone), Errc::closed, "Stream");  // NOLINT
+  EXPECT_EQ(*released, 0);
+}
+
+TEST_P(FromHandle, CopiesComeFromTheDeviceItself) {
+  const Buffer buffer = adopt(size, stream);
+  const Buffer copy = buffer.copy_to(stream);
+  EXPECT_EQ(copy.device(), device());
+  EXPECT_BYTES(read(copy, stream), pattern(size, 1));
+}
+
+class FromHandleRefused : public OnDevice {};
+WEIR_FOR_EACH_DEVICE(FromHandleRefused);
+
+TEST_P(FromHandleRefused, VulkanBuffersHaveNoPlainAddress) {
+  if (device().backend() != "vulkan") return;
+  int released = 0;
+  EXPECT_ERROR(Buffer::from_handle(device(), 0x10000, 10, [&] { ++released; }, stream), Errc::unsupported, "address");
+  EXPECT_EQ(released, 0);
+}
+
+}  // namespace
+}  // namespace weir::test

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other process: import_child <mode> <device> <bytes> <seed>, commands and descriptors on descriptor 3.
+//   rewrite  open one descriptor, expect pattern(bytes, seed), write pattern(bytes, seed + 1), say "done"
+//   twice    the same with two descriptors of one buffer: read through one, write through the other
+//   hold     open one descriptor, say "open", keep it until the other end closes
+//   late     say "ready", wait for a line, then as rewrite: the exporter may be done with the buffer by then
+// Whatever fails is said in the line, and the exit code is 1.
+
+#include <exception>
+#include <string>
+
+#include "bytes.hpp"
+#include "spawn.hpp"
+#include "weir/device.hpp"
+#include "weir/ipc.hpp"
+#if WEIR_HAS_VULKAN
+#include "weir/vulkan.hpp"
+#endif
+
+namespace {
+
+using namespace weir;
+using namespace weir::test;
+
+constexpr int channel = Child::socket_in_child;
+
+Buffer receive_and_open(const Stream& stream) {
+  return ipc::open(ipc::receive(channel, std::chrono::seconds{30}), stream);
+}
+
+std::string run(const std::string& mode, const Stream& stream, std::size_t bytes, std::uint32_t seed) {
+  if (mode == "late") {
+    write_line(channel, "ready");
+    (void)read_line(channel);
+  }
+  Buffer reader = receive_and_open(stream);
+  if (mode == "hold") {
+    write_line(channel, "open");
+    (void)read_line(channel);
+    return "closed";
+  }
+  Buffer writer = mode == "twice" ? receive_and_open(stream) : reader.share();
+  if (reader.size() != bytes) return "size is " + std::to_string(reader.size());
+  const auto same = same_bytes(read(reader, stream), pattern(bytes, seed));
+  if (!same) return std::string("before: ") + same.message();
+  write(writer, pattern(bytes, seed + 1), stream);
+  const auto changed = same_bytes(read(reader, stream), pattern(bytes, seed + 1));
+  if (!changed) return std::string("after: ") + changed.message();
+  return "done";
+}
+
+bool validation_is_silent() {
+#if WEIR_HAS_VULKAN
+  return vulkan::validation_errors() == 0;
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  std::string said;
+  try {
+    const Stream stream(device(argv[2]));
+    said = run(argv[1], stream, std::stoul(argv[3]), static_cast<std::uint32_t>(std::stoul(argv[4])));
+    if (!validation_is_silent()) said = "Vulkan validation found errors";
+  } catch (const std::exception& error) {
+    said = std::string("throws: ") + error.what();
+  }
+  try {
+    write_line(channel, said);
+  } catch (const std::exception&) {
+    return said == "closed" ? 0 : 1;
+  }
+  return said == "done" || said == "closed" ? 0 : 1;
+}

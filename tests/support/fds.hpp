@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Counting this process's file descriptors, to see leaks and double closes.
+
+#include <cstddef>
+#include <string>
+
+namespace weir::test {
+
+/// Descriptors open now, from /proc/self/fd.
+std::size_t open_fds();
+/// What they are, one line each, for the message of a failed comparison.
+std::string describe_fds();
+
+}  // namespace weir::test
+
+/// Expect as many descriptors as `before`.
+#define EXPECT_FDS(before) EXPECT_EQ(::weir::test::open_fds(), before) << ::weir::test::describe_fds()

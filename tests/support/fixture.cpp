@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fixture.hpp"
+
+#include <string>
+
+#include "exclusions.hpp"
+
+namespace weir::test {
+namespace {
+
+const Exclusion* exclusion_of_this_test() {
+  const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+  return excluded(std::string(info->test_suite_name()) + '.' + info->name());
+}
+
+}  // namespace
+
+void Excludable::SetUp() {
+  if (exclusion_of_this_test()) {
+    interception_.emplace(testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &results_);
+  }
+}
+
+void Excludable::TearDown() {
+  const Exclusion* line = exclusion_of_this_test();
+  if (!line) return;
+  interception_.reset();
+  bool failed = false;
+  for (int i = 0; i < results_.size(); ++i) failed = failed || results_.GetTestPartResult(i).failed();
+  if (!failed) FAIL() << "passes although exclusions.cpp says \"" << line->reason << "\": remove that line";
+  GTEST_SKIP() << (line->lasting == Lasting::permanent ? "permanent: " : "temporary: ") << line->reason;
+}
+
+}  // namespace weir::test

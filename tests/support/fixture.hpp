@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Base of the conformance suites: one memory, its resource, and a stream of its device. Honours exclusions.hpp.
+
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "gate.hpp"
+#include "memory.hpp"
+#include "weir/buffer.hpp"
+
+namespace weir::test {
+
+/// Runs a test that exclusions.hpp names with its failures turned into one skip.
+class Excludable : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+ private:
+  testing::TestPartResultArray results_;
+  std::optional<testing::ScopedFakeTestPartResultReporter> interception_;
+};
+
+/// Suite over one memory.
+class OnMemory : public Excludable, public testing::WithParamInterface<Memory> {
+ protected:
+  [[nodiscard]] const KindInfo& info() const { return GetParam().info; }
+  [[nodiscard]] const Device& device() const { return GetParam().device; }
+
+  /// A buffer of this memory that holds `bytes`, complete.
+  [[nodiscard]] Buffer filled(std::span<const std::byte> bytes) const {
+    Buffer buffer = resource->allocate(bytes.size(), stream);
+    write(buffer, bytes, stream);
+    stream.synchronize();
+    return buffer;
+  }
+
+  ResourcePtr resource = GetParam().make();
+  Stream stream{GetParam().device};
+};
+
+/// Suite over one device.
+class OnDevice : public Excludable, public testing::WithParamInterface<Device> {
+ protected:
+  [[nodiscard]] const Device& device() const { return GetParam(); }
+  Stream stream{GetParam()};
+};
+
+}  // namespace weir::test
+
+#define WEIR_FOR_EACH_MEMORY(suite)                                                                       \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
+  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::test::memories()), ::weir::test::MemoryName())
+#define WEIR_FOR_EACH_EXPORTABLE(suite)                                                                   \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
+  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::test::exportable_memories()),          \
+                           ::weir::test::MemoryName())
+#define WEIR_FOR_EACH_DEVICE(suite)                                                                       \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
+  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::devices()), ::weir::test::DeviceName())

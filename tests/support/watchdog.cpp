@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watchdog.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace weir::test {
+
+Watchdog::Watchdog(std::chrono::seconds limit) : limit_(limit), thread_([this] { run(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::watch(std::string test) {
+  {
+    const std::lock_guard lock(mutex_);
+    test_ = std::move(test);
+    deadline_ = std::chrono::steady_clock::now() + limit_;
+  }
+  changed_.notify_one();
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (test_.empty()) {
+      changed_.wait(lock);
+    } else if (std::chrono::steady_clock::now() >= deadline_) {
+      std::fprintf(stderr, "\n[ WATCHDOG ] %s has been running for %lld s; aborting\n", test_.c_str(),
+                   static_cast<long long>(limit_.count()));
+      std::abort();
+    } else {
+      changed_.wait_until(lock, deadline_);
+    }
+  }
+}
+
+}  // namespace weir::test

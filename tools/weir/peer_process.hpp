@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The second process of the demo: this program again, started with a socket.
+
+#include <sys/types.h>
+
+#include <string_view>
+
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::cli {
+
+inline constexpr std::string_view peer_command = "demo-peer";
+inline constexpr int peer_socket = 3;  ///< the file descriptor under which the peer finds its end
+
+/// A running peer. Spawned, never forked: a GPU driver may be loaded here.
+class PeerProcess {
+ public:
+  PeerProcess();
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+  ~PeerProcess();  ///< closes the socket, which ends the peer, and waits for it
+
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  [[nodiscard]] pid_t id() const noexcept { return id_; }
+  /// The peer's one-byte answer; 0 when it has ended.
+  [[nodiscard]] char answer() const;
+  /// Close the socket and wait. True when the peer ended with status 0.
+  bool finish() noexcept;
+
+ private:
+  spi::UniqueFd socket_;
+  pid_t id_ = -1;
+};
+
+}  // namespace weir::cli
