@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NumPy part of the demo: both see the same memory at the same address, and nothing is copied."""
 
+import os
 import sys
 import time
 
 import numpy as np
 
-import weir
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]  # weir/ beside this is not the built one
+
+import weir  # noqa: E402
 
 
 def host_visible_memory() -> tuple[weir.Device, weir.MemoryKind]:

@@ -11,6 +11,11 @@ namespace {
 
 std::string bytes_of(std::size_t bytes) { return std::to_string(bytes) + " bytes"; }
 
+spi::Location open_at(const char* operation, const Buffer& buffer) {
+  if (buffer.is_closed()) throw Error(Errc::closed, std::string("Buffer::") + operation + ": the buffer is closed");
+  return buffer.location();
+}
+
 void check_range(const char* operation, const char* which, const Buffer& buffer, std::size_t offset,
                  std::size_t bytes) {
   if (offset <= buffer.size() && bytes <= buffer.size() - offset) return;
@@ -39,8 +44,8 @@ detail::Place place(const Buffer& buffer, std::size_t offset) {
 
 void copy_range(const char* operation, Buffer& dst, std::size_t dst_offset, const Buffer& src, std::size_t src_offset,
                 std::size_t bytes, const Stream& stream) {
-  const auto to = dst.location();  // throws when closed
-  const auto from = src.location();
+  const auto to = open_at(operation, dst);
+  const auto from = open_at(operation, src);
   (void)stream.state();
   check_range(operation, "source", src, src_offset, bytes);
   check_range(operation, "destination", dst, dst_offset, bytes);
@@ -51,8 +56,8 @@ void copy_range(const char* operation, Buffer& dst, std::size_t dst_offset, cons
 }
 
 void check_same_size(const char* operation, const Buffer& dst, const Buffer& src) {
-  (void)dst.location();
-  (void)src.location();
+  (void)open_at(operation, dst);
+  (void)open_at(operation, src);
   if (dst.size() == src.size()) return;
   refuse(std::string("Buffer::") + operation + ": the source has " + bytes_of(src.size()) + ", the destination " +
          bytes_of(dst.size()) + "; they must be equal, or use the form with offsets and a size");
@@ -66,6 +71,7 @@ void Buffer::copy_to(Buffer& dst, const Stream& stream) const {
 }
 
 Buffer Buffer::copy_to(const Stream& stream) const {
+  (void)open("copy_to");
   Buffer copy = memory_resource()->allocate(size(), stream);
   copy_range("copy_to", copy, 0, *this, 0, size(), stream);
   return copy;

@@ -10,6 +10,9 @@
 namespace weir {
 namespace {
 
+// No process has more: 57 bits with five-level page tables.
+constexpr std::uint64_t address_space = std::uint64_t{1} << 57;
+
 [[noreturn]] void refuse(Errc condition, const std::string& why) { throw Error(condition, "from_dlpack: " + why); }
 
 // Owns a producer's tensor: its deleter runs once, wherever this ends up.
@@ -83,8 +86,9 @@ Tensor import(const DLTensor& tensor, bool read_only, std::shared_ptr<void> owne
   if (bytes == 0) return {detail::adopt_nothing(device, stream), std::move(layout)};
   if (!tensor.data) refuse(Errc::invalid_argument, "the data is null but " + std::to_string(bytes) + " bytes are needed");
   std::uint64_t begin = reinterpret_cast<std::uintptr_t>(tensor.data);
-  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) || below > begin || bytes > UINT64_MAX - begin) {
-    refuse(Errc::invalid_argument, "byte offset " + std::to_string(tensor.byte_offset) + " leaves the address space");
+  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) || below > begin || begin > address_space || bytes > address_space - begin) {
+    refuse(Errc::invalid_argument, std::to_string(bytes) + " bytes at byte offset " + std::to_string(tensor.byte_offset) +
+                                       " leave the address space");
   }
   Buffer buffer = detail::adopt_address(device, begin - below, bytes, read_only,
                                         [owner = std::move(owner)]() mutable { owner.reset(); }, stream);

@@ -35,8 +35,9 @@ std::uint64_t Stream::id() const noexcept { return state_->id(); }
 Event Stream::record() const { return {state_, state().mark()}; }
 
 void Stream::wait(const Event& event) const {
+  auto& own = state();
   if (auto* timeline = event.timeline()) {
-    state().put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(timeline), event.value()});
+    own.put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(timeline), event.value()});
   }
 }
 

@@ -14,7 +14,8 @@ namespace weir::vulkan {
 namespace {
 
 constexpr int first_ordinal = 100;                // listed devices come before
-constexpr std::chrono::seconds handover{1};       // for worker threads to let go of the last streams
+constexpr std::chrono::milliseconds glance{10};
+constexpr int glances = 100;                      // at worker threads that have not let go of the last streams yet
 
 void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);
@@ -65,9 +66,15 @@ void release(const Device& device) {
   PhysicalDevice& state = physical(device, "vulkan::release");
   Logical& logical = state.logical();
   if (!logical.adopted) throw Error(Errc::invalid_argument, "vulkan::release: " + logical.name() + " was not adopted");
+  bool quiet = false;
+  for (int i = 0; i < glances && !quiet; ++i) {
+    detail::forget_staging(state);
+    detail::drain_releases(state);
+    quiet = logical.wait_for_streams(glance);
+  }
   detail::forget_staging(state);
   detail::drain_releases(state);
-  const auto left = logical.settle(handover);
+  const auto left = logical.settle();
   if (left.segments || left.streams)
     throw Error(Errc::invalid_argument, "vulkan::release: " + std::to_string(left.segments) + " buffers and " +
                                             std::to_string(left.streams) + " streams of " + logical.name() +

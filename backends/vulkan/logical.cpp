@@ -97,9 +97,13 @@ void Logical::add_stream(int number) noexcept {
   ended_.notify_all();
 }
 
-Population Logical::settle(std::chrono::nanoseconds limit) {
+bool Logical::wait_for_streams(std::chrono::nanoseconds limit) {
   std::unique_lock lock(mutex_);
-  ended_.wait_for(lock, limit, [this] { return alive_.streams == 0; });
+  return ended_.wait_for(lock, limit, [this] { return alive_.streams == 0; });
+}
+
+Population Logical::settle() {
+  std::unique_lock lock(mutex_);
   std::list<Flight> last;
   last.swap(graveyard_);
   buried_.store(false, std::memory_order_release);

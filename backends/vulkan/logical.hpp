@@ -63,8 +63,10 @@ class Logical {
 
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
-  /// Wait up to `limit` for streams to end, then for everything buried; destroy that and say what is left.
-  Population settle(std::chrono::nanoseconds limit);
+  /// Wait up to `limit` for the last stream to end. Whether it did.
+  bool wait_for_streams(std::chrono::nanoseconds limit);
+  /// Wait for everything buried, destroy it, and say what is still alive.
+  Population settle();
 
   PhysicalDevice& device;
   const VkDevice handle;

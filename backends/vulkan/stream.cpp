@@ -62,9 +62,12 @@ BatchedStream::~BatchedStream() {
   } catch (const std::exception& error) {
     report({{}, "end of a Vulkan stream", error.what()});
   }
+  open_.reset();
+  idle_.clear();
+  waited_.clear();
   timeline_.reset();
   logical_.bury(std::move(flight_));
-  logical_.add_stream(-1);
+  logical_.add_stream(-1);  // last: from now on the device may end
 }
 
 bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept {

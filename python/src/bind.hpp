@@ -3,6 +3,7 @@
 // What the files of the extension module share: one bind_ function per subject, and small conversions.
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +26,7 @@ void bind_ipc(nb::module_& m);
 
 /// A Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
 inline std::size_t count(std::int64_t value, const char* what) {
-  if (value < 0)
-    throw nb::value_error((std::string{what} + " must not be negative: " + std::to_string(value)).c_str());
+  if (value < 0) throw nb::value_error((std::string{what} + " must not be negative: " + std::to_string(value)).c_str());
   return static_cast<std::size_t>(value);
 }
 

@@ -120,8 +120,10 @@ void fill(const Buffer& self, nb::int_ value, const Stream& stream, int width, s
   without_gil([&] { buffer.fill_pattern(pattern, static_cast<std::size_t>(width), from, bytes, stream); });
 }
 
+/// Taken out of the object under the GIL: nobody can make another owner of it meanwhile.
 void close(Buffer& self, std::optional<Stream> stream) {
-  without_gil([&] { stream ? self.close(*stream) : self.close(); });
+  Buffer last = std::move(self);
+  without_gil([&] { stream ? last.close(*stream) : last.close(); });
   Owner::drop_released();
 }
 
@@ -172,8 +174,9 @@ PyType_Slot slots[] = {{Py_tp_methods, buffer_dlpack_methods()},
 void bind_observers(nb::class_<Buffer>& c) {
   c.def_prop_ro("size", &Buffer::size, "bytes; 0 when closed")
       .def_prop_ro("nbytes", &Buffer::size)
-      .def_prop_ro("host_data", [](const Buffer& b) { return reinterpret_cast<std::uintptr_t>(b.host_data()); },
-                   "address for the host; 0 when it cannot reach the memory")
+      .def_prop_ro(
+          "host_data", [](const Buffer& b) { return reinterpret_cast<std::uintptr_t>(b.host_data()); },
+          "address for the host; 0 when it cannot reach the memory")
       .def_prop_ro("device_address", &Buffer::device_address, "address for the device; 0 when there is none")
       .def_prop_ro("handle", &Buffer::device_address, "the same as device_address")
       .def_prop_ro("device", &Buffer::device)
@@ -194,15 +197,19 @@ void bind_observers(nb::class_<Buffer>& c) {
 }  // namespace
 
 void bind_buffers(nb::module_& m) {
-  nb::class_<Buffer> c(m, "Buffer", nb::type_slots(slots), nb::is_weak_referenceable(),
-                       "Owner of a range of memory. Made by MemoryResource.allocate. The memory goes back when the last "
-                       "owner is gone: Buffer, slice, Tensor, DLPack consumer, memoryview.");
+  nb::class_<Buffer> c(
+      m, "Buffer", nb::type_slots(slots), nb::is_weak_referenceable(),
+      "Owner of a range of memory. Made by MemoryResource.allocate. The memory goes back when the last "
+      "owner is gone: Buffer, slice, Tensor, DLPack consumer, memoryview.");
   bind_observers(c);
   const auto none = nb::none();
   c.def("share", &Buffer::share, "A second owner of the same bytes.")
-      .def("slice", [](const Buffer& b, std::int64_t offset, std::int64_t size) {
-        return b.slice(count(offset, "offset"), count(size, "size"));
-      }, nb::arg("offset"), nb::arg("size"), "A second owner of part of the bytes.")
+      .def(
+          "slice",
+          [](const Buffer& b, std::int64_t offset, std::int64_t size) {
+            return b.slice(count(offset, "offset"), count(size, "size"));
+          },
+          nb::arg("offset"), nb::arg("size"), "A second owner of part of the bytes.")
       .def("copy_to", &copy_to, nb::arg("dst").none() = none, nb::kw_only(), nb::arg("stream"),
            nb::arg("src_offset") = 0, nb::arg("dst_offset") = 0, nb::arg("size") = none,
            "Enqueue a copy to a Buffer, Tensor or writable object with the buffer protocol, which stays locked until "
@@ -214,15 +221,19 @@ void bind_buffers(nb::module_& m) {
            "returns. Without `size` both sides must be equally long from the offsets on.")
       .def("fill", &fill, nb::arg("value"), nb::kw_only(), nb::arg("stream"), nb::arg("width") = 1,
            nb::arg("offset") = 0, nb::arg("size") = none, "Enqueue a fill with an integer of 1, 2, 4 or 8 bytes.")
-      .def("use_on", [](const Buffer& b, const Stream& s) { b.use_on(s); }, nb::arg("stream"),
-           "Say that work outside weir uses the memory on `stream` up to now.")
+      .def(
+          "use_on", [](const Buffer& b, const Stream& s) { b.use_on(s); }, nb::arg("stream"),
+          "Say that work outside weir uses the memory on `stream` up to now.")
       .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape") = none, nb::kw_only(),
            nb::arg("byte_offset") = 0, "Array over this memory, row-major without gaps; all of it without a shape.")
-      .def("ipc_descriptor", [](const Buffer& b, const Stream& stream) {
-        const Buffer owner = b.share();
-        return without_gil([&] { return owner.ipc_descriptor(stream); });
-      }, nb::kw_only(), nb::arg("stream"),
-           "Descriptor for another process, which is ordered after `stream` and every recorded use.")
+      .def(
+          "ipc_descriptor",
+          [](const Buffer& b, const Stream& stream) {
+            const Buffer owner = b.share();
+            return without_gil([&] { return owner.ipc_descriptor(stream); });
+          },
+          nb::kw_only(), nb::arg("stream"),
+          "Descriptor for another process, which is ordered after `stream` and every recorded use.")
       .def("close", &close, nb::arg("stream") = none,
            "Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never blocks.")
       .def("__enter__", [](nb::object self) { return self; })

@@ -11,7 +11,7 @@ namespace weir::python {
 #if WEIR_HAS_CUDA
 
 Stream cuda_stream(const Device& device, std::uintptr_t handle) {
-  return cuda::borrow(device, reinterpret_cast<CUstream>(handle));
+  return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle));
 }
 
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {

@@ -2,7 +2,6 @@
 // Devices, backends and kinds of memory.
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
@@ -52,23 +51,26 @@ void bind_devices(nb::module_& m) {
       .def_prop_ro("ordinal", &Device::ordinal)
       .def_prop_ro("name", &Device::name)
       .def_prop_ro("driver", &Device::driver)
-      .def_prop_ro("uuid", [](const Device& d) { return d.uuid().to_string(); },
-                   "equal for the CUDA and Vulkan views of one GPU")
+      .def_prop_ro(
+          "uuid", [](const Device& d) { return d.uuid().to_string(); },
+          "equal for the CUDA and Vulkan views of one GPU")
       .def_prop_ro("is_gpu", &Device::is_gpu)
       .def_prop_ro("total_memory", &Device::total_memory, "bytes; 0 when unknown")
       .def_prop_ro("kinds", [](const Device& d) { return std::vector<KindInfo>(d.kinds().begin(), d.kinds().end()); })
       .def_prop_ro("default_kind", &Device::default_kind)
-      .def("find", [](const Device& d, MemoryKind kind) -> std::optional<KindInfo> {
-        const KindInfo* info = d.find(kind);
-        return info ? std::optional{*info} : std::nullopt;
-      }, nb::arg("kind"), "KindInfo, or None when the device has no such memory")
-      .def("__eq__", [](const Device& a, nb::handle b) {
-        return nb::isinstance<Device>(b) && a == nb::cast<const Device&>(b);
-      }, nb::arg("other").none())
+      .def(
+          "find",
+          [](const Device& d, MemoryKind kind) -> std::optional<KindInfo> {
+            const KindInfo* info = d.find(kind);
+            return info ? std::optional{*info} : std::nullopt;
+          },
+          nb::arg("kind"), "KindInfo, or None when the device has no such memory")
+      .def(
+          "__eq__",
+          [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<const Device&>(b); },
+          nb::arg("other").none())
       .def("__hash__", [](const Device& d) { return std::hash<std::string>{}(d.id()); })
-      .def("__repr__", [](const Device& d) {
-        return "<weir.Device '" + d.id() + "' " + std::string{d.name()} + ">";
-      });
+      .def("__repr__", [](const Device& d) { return "<weir.Device '" + d.id() + "' " + std::string{d.name()} + ">"; });
 
   nb::class_<BackendInfo>(m, "BackendInfo", "One backend of this build.")
       .def_ro("name", &BackendInfo::name)
@@ -82,8 +84,9 @@ void bind_devices(nb::module_& m) {
   m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>(),
         "Every device of every backend: cuda, then vulkan, then host.");
   m.def("host_device", &host_device, "The host. Never touches a GPU driver.");
-  m.def("device", [](const std::string& id) { return without_gil([&] { return device(id); }); }, nb::arg("id"),
-        "The device named 'backend' or 'backend:ordinal'.");
+  m.def(
+      "device", [](const std::string& id) { return without_gil([&] { return device(id); }); }, nb::arg("id"),
+      "The device named 'backend' or 'backend:ordinal'.");
   m.def("best_device", &best_device, nb::call_guard<nb::gil_scoped_release>(),
         "WEIR_DEVICE if set, else CUDA before Vulkan GPU before Vulkan CPU before host.");
 }

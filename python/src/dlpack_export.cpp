@@ -92,8 +92,9 @@ Route route_to(const Buffer& buffer, const Arguments& arguments) {
   } else if (route.device == cpu) {
     route.copy = true;
   } else {
-    throw nb::buffer_error(("memory of DLPack device " + describe(own) + " cannot be exported as dl_device " +
-                            describe(route.device)).c_str());
+    throw nb::buffer_error(
+        ("memory of DLPack device " + describe(own) + " cannot be exported as dl_device " + describe(route.device))
+            .c_str());
   }
   if (route.copy && arguments.copy == Copy::never)
     throw nb::buffer_error("memory that the host cannot reach needs a copy, and copy=False");
@@ -104,8 +105,7 @@ Route route_to(const Buffer& buffer, const Arguments& arguments) {
 std::optional<Stream> consumer_of(const Tensor& tensor, DlpackDevice label, const std::optional<std::int64_t>& stream) {
   const bool pinned_or_managed = label.type == kDLCUDAHost || label.type == kDLCUDAManaged;
   if (label.type != kDLCUDA && !(pinned_or_managed && stream && *stream != -1)) {
-    if (stream && *stream != -1)
-      throw nb::value_error("stream must be None or -1 for memory that is not CUDA's");
+    if (stream && *stream != -1) throw nb::value_error("stream must be None or -1 for memory that is not CUDA's");
     return std::nullopt;
   }
   if (stream && (*stream == 0 || *stream < -1))
@@ -152,9 +152,8 @@ nb::object capsule_of(ManagedTensor managed, bool versioned) {
   if (managed.get()->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     throw nb::buffer_error("read-only memory needs a consumer that speaks DLPack 1.0: max_version=(1, 0) or later");
   DLManagedTensor* legacy = managed.release_legacy();
-  capsule = PyCapsule_New(legacy, "dltensor", [](PyObject* dying) {
-    destroy_capsule<DLManagedTensor>(dying, "dltensor");
-  });
+  capsule =
+      PyCapsule_New(legacy, "dltensor", [](PyObject* dying) { destroy_capsule<DLManagedTensor>(dying, "dltensor"); });
   if (!capsule) {
     if (legacy->deleter) legacy->deleter(legacy);
     throw nb::python_error();
@@ -183,8 +182,8 @@ nb::object export_tensor(const Tensor& tensor, const Arguments& arguments) {
   }
   const Tensor& shown = copy ? *copy : tensor;
   if (!consumer) complete_on_host(shown.buffer());
-  ManagedTensor managed = shown.to_dlpack(consumer ? *consumer : host_reader(),
-                                          {.read_only = !copy && tensor.buffer().is_read_only()});
+  ManagedTensor managed =
+      shown.to_dlpack(consumer ? *consumer : host_reader(), {.read_only = !copy && tensor.buffer().is_read_only()});
   if (copy) managed.get()->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
   if (route.relabel && !to_host) relabel(managed.get()->dl_tensor, shown, route.device);
   return capsule_of(std::move(managed), arguments.versioned);
@@ -197,9 +196,7 @@ const Buffer& buffer_of(const Tensor& tensor) { return tensor.buffer(); }
 
 template <class T>
 PyObject* dlpack(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) noexcept {
-  return guarded([&] {
-    return export_tensor(tensor_of(*nb::inst_ptr<T>(self)), parse(values, count, names));
-  });
+  return guarded([&] { return export_tensor(tensor_of(*nb::inst_ptr<T>(self)), parse(values, count, names)); });
 }
 
 template <class T>

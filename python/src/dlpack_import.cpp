@@ -14,8 +14,7 @@ bool is_cuda(int type) { return type == kDLCUDA || type == kDLCUDAManaged; }
 
 Stream stream_for(nb::handle stream, DlpackDevice device) {
   if (!stream.is_none()) return nb::cast<Stream>(stream);
-  if (device.type == kDLCUDA)
-    return cuda_stream(weir::device("cuda:" + std::to_string(device.id)), cuda_legacy_stream);
+  if (device.type == kDLCUDA) return cuda_stream(weir::device("cuda:" + std::to_string(device.id)), cuda_legacy_stream);
   if (device.type == kDLCUDAManaged) return cuda_stream(weir::device("cuda"), cuda_legacy_stream);
   return Stream{host_device()};
 }
@@ -87,7 +86,8 @@ Tensor from_dlpack(nb::handle object, nb::handle stream) {
   if (PyCapsule_CheckExact(object.ptr())) return adopt(object, stream_for(stream, {kDLCPU, 0}));
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__"))
     throw nb::type_error((std::string{"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not "} +
-                          Py_TYPE(object.ptr())->tp_name).c_str());
+                          Py_TYPE(object.ptr())->tp_name)
+                             .c_str());
   const Consumer consumer = consumer_for(stream, device_of(object));
   const nb::object capsule = capsule_from(object, consumer);
   if (consumer.producer_side) consumer.stream.wait(consumer.producer_side->record());

@@ -16,10 +16,10 @@ struct Entry {
 };
 
 constexpr std::array table{
-    Entry{"uint8", u8, "B"},      Entry{"int8", i8, "b"},         Entry{"uint16", u16, "H"},
-    Entry{"int16", i16, "h"},     Entry{"uint32", u32, "I"},      Entry{"int32", i32, "i"},
-    Entry{"uint64", u64, "Q"},    Entry{"int64", i64, "q"},       Entry{"float16", f16, "e"},
-    Entry{"float32", f32, "f"},   Entry{"float64", f64, "d"},     Entry{"bfloat16", bf16, nullptr},
+    Entry{"uint8", u8, "B"},       Entry{"int8", i8, "b"},          Entry{"uint16", u16, "H"},
+    Entry{"int16", i16, "h"},      Entry{"uint32", u32, "I"},       Entry{"int32", i32, "i"},
+    Entry{"uint64", u64, "Q"},     Entry{"int64", i64, "q"},        Entry{"float16", f16, "e"},
+    Entry{"float32", f32, "f"},    Entry{"float64", f64, "d"},      Entry{"bfloat16", bf16, nullptr},
     Entry{"complex64", c64, "Zf"}, Entry{"complex128", c128, "Zd"}, Entry{"bool", bool8, "?"},
 };
 

@@ -13,10 +13,9 @@ namespace {
 PyObject* error_type = nullptr;
 PyObject* out_of_memory_type = nullptr;
 
-constexpr std::array conditions{Errc::invalid_argument,  Errc::unsupported, Errc::incompatible,
-                                Errc::closed,            Errc::device_lost, Errc::peer_gone,
-                                Errc::corrupt_descriptor, Errc::permission_denied, Errc::timed_out,
-                                Errc::out_of_memory};
+constexpr std::array conditions{
+    Errc::invalid_argument, Errc::unsupported,        Errc::incompatible,      Errc::closed,    Errc::device_lost,
+    Errc::peer_gone,        Errc::corrupt_descriptor, Errc::permission_denied, Errc::timed_out, Errc::out_of_memory};
 
 nb::object condition_of(const std::error_code& code) {
   for (const Errc condition : conditions)
@@ -39,26 +38,32 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const OutOfMemory& e) {
-    raise(out_of_memory_type, e.what(), [](nb::object& exception, const void* error) {
-      const Shortage& s = static_cast<const OutOfMemory*>(error)->shortage();
-      exception.attr("requested") = s.requested;
-      exception.attr("alignment") = s.alignment;
-      exception.attr("in_use") = s.in_use;
-      exception.attr("reserved") = s.reserved;
-      exception.attr("limit") = s.limit;
-      exception.attr("largest_free") = s.largest_free;
-      exception.attr("device_free") = s.device_free;
-      exception.attr("device") = nb::str(s.device.c_str());
-      exception.attr("resource") = nb::str(s.resource.c_str());
-      exception.attr("call") = nb::str(s.call.c_str());
-      set_code(exception, s.native);
-    }, &e);
+    raise(
+        out_of_memory_type, e.what(),
+        [](nb::object& exception, const void* error) {
+          const Shortage& s = static_cast<const OutOfMemory*>(error)->shortage();
+          exception.attr("requested") = s.requested;
+          exception.attr("alignment") = s.alignment;
+          exception.attr("in_use") = s.in_use;
+          exception.attr("reserved") = s.reserved;
+          exception.attr("limit") = s.limit;
+          exception.attr("largest_free") = s.largest_free;
+          exception.attr("device_free") = s.device_free;
+          exception.attr("device") = nb::str(s.device.c_str());
+          exception.attr("resource") = nb::str(s.resource.c_str());
+          exception.attr("call") = nb::str(s.call.c_str());
+          set_code(exception, s.native);
+        },
+        &e);
   } catch (const Error& e) {
-    raise(error_type, e.what(), [](nb::object& exception, const void* error) {
-      const std::error_code& code = static_cast<const Error*>(error)->code();
-      exception.attr("condition") = condition_of(code);
-      set_code(exception, code);
-    }, &e);
+    raise(
+        error_type, e.what(),
+        [](nb::object& exception, const void* error) {
+          const std::error_code& code = static_cast<const Error*>(error)->code();
+          exception.attr("condition") = condition_of(code);
+          set_code(exception, code);
+        },
+        &e);
   }
 }
 

@@ -58,31 +58,47 @@ std::chrono::milliseconds milliseconds(std::optional<double> seconds) {
 void bind_ipc(nb::module_& m) {
   nb::module_ sub = m.def_submodule("ipc", "Buffers between processes.");
   nb::class_<Descriptor>(sub, "Descriptor", "Names a Buffer for another process: bytes, and file descriptors beside.")
-      .def("__init__", [](Descriptor* self, nb::bytes data, const std::vector<int>& fds) {
-        new (self) Descriptor{from_parts(data, fds)};
-      }, nb::arg("data"), nb::arg("fds"), "Takes duplicates of `fds`. Nothing is checked before open().")
-      .def_prop_ro("data", [](const Descriptor& d) {
-        return nb::bytes(reinterpret_cast<const char*>(d.bytes().data()), d.bytes().size());
-      })
-      .def_prop_ro("fds", [](const Descriptor& d) {
-        std::vector<int> numbers;
-        for (const spi::UniqueFd& fd : d.fds()) numbers.push_back(fd.get());
-        return numbers;
-      }, "Owned by the Descriptor.");
+      .def(
+          "__init__",
+          [](Descriptor* self, nb::bytes data, const std::vector<int>& fds) {
+            new (self) Descriptor{from_parts(data, fds)};
+          },
+          nb::arg("data"), nb::arg("fds"), "Takes duplicates of `fds`. Nothing is checked before open().")
+      .def_prop_ro("data",
+                   [](const Descriptor& d) {
+                     return nb::bytes(reinterpret_cast<const char*>(d.bytes().data()), d.bytes().size());
+                   })
+      .def_prop_ro(
+          "fds",
+          [](const Descriptor& d) {
+            std::vector<int> numbers;
+            for (const spi::UniqueFd& fd : d.fds()) numbers.push_back(fd.get());
+            return numbers;
+          },
+          "Owned by the Descriptor.");
 
-  sub.def("send", [](nb::handle socket, const Descriptor& descriptor) {
-    const int fd = socket_of(socket);
-    without_gil([&] { ipc::send(fd, descriptor); });
-  }, nb::arg("socket"), nb::arg("descriptor"), "Send over a connected Unix-domain socket, in one message.");
-  sub.def("receive", [](nb::handle socket, std::optional<double> timeout) {
-    const int fd = socket_of(socket);
-    const auto limit = milliseconds(timeout);
-    return without_gil([&] { return ipc::receive(fd, limit); });
-  }, nb::arg("socket"), nb::arg("timeout") = nb::none(), "Receive what send() sent; `timeout` in seconds.");
-  sub.def("open", [](const Descriptor& descriptor, const Stream& stream) {
-    return without_gil([&] { return ipc::open(duplicate(descriptor), stream); });
-  }, nb::arg("descriptor"), nb::kw_only(), nb::arg("stream"),
-          "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");
+  sub.def(
+      "send",
+      [](nb::handle socket, const Descriptor& descriptor) {
+        const int fd = socket_of(socket);
+        without_gil([&] { ipc::send(fd, descriptor); });
+      },
+      nb::arg("socket"), nb::arg("descriptor"), "Send over a connected Unix-domain socket, in one message.");
+  sub.def(
+      "receive",
+      [](nb::handle socket, std::optional<double> timeout) {
+        const int fd = socket_of(socket);
+        const auto limit = milliseconds(timeout);
+        return without_gil([&] { return ipc::receive(fd, limit); });
+      },
+      nb::arg("socket"), nb::arg("timeout") = nb::none(), "Receive what send() sent; `timeout` in seconds.");
+  sub.def(
+      "open",
+      [](const Descriptor& descriptor, const Stream& stream) {
+        return without_gil([&] { return ipc::open(duplicate(descriptor), stream); });
+      },
+      nb::arg("descriptor"), nb::kw_only(), nb::arg("stream"),
+      "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");
 }
 
 }  // namespace weir::python

@@ -3,7 +3,6 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 
 #include <array>
 
@@ -44,17 +43,23 @@ nb::dict stats(const MemoryResource& resource) {
 void bind_resources(nb::module_& m) {
   nb::class_<MemoryResource>(m, "MemoryResource", nb::is_weak_referenceable(),
                              "Source of memory. Thread-safe; its Buffers keep it alive.")
-      .def("allocate", [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
-        const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
-        return without_gil([&] { return r.allocate(bytes, stream, align); });
-      }, nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
-           "Allocate `size` bytes, usable on `stream` at once and elsewhere after waiting for a point of it. Raises "
-           "OutOfMemory.")
-      .def("try_allocate", [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
-        const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
-        return without_gil([&] { return r.try_allocate(bytes, stream, align); });
-      }, nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
-           "As allocate, but None when memory is exhausted.")
+      .def(
+          "allocate",
+          [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
+            const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
+            return without_gil([&] { return r.allocate(bytes, stream, align); });
+          },
+          nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
+          "Allocate `size` bytes, usable on `stream` at once and elsewhere after waiting for a point of it. Raises "
+          "OutOfMemory.")
+      .def(
+          "try_allocate",
+          [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
+            const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
+            return without_gil([&] { return r.try_allocate(bytes, stream, align); });
+          },
+          nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
+          "As allocate, but None when memory is exhausted.")
       .def_prop_ro("device", &MemoryResource::device)
       .def_prop_ro("name", &MemoryResource::name, "for example 'host.shared'")
       .def_prop_ro("kind", &MemoryResource::kind)
@@ -62,23 +67,29 @@ void bind_resources(nb::module_& m) {
       .def_prop_ro("is_device_accessible", &MemoryResource::is_device_accessible)
       .def_prop_ro("is_exportable", &MemoryResource::is_exportable, "whether its Buffers can go to another process")
       .def_prop_ro("upstream", &MemoryResource::upstream, "the resource this one stands on, or None")
-      .def("stats", &stats, "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
-                            "allocations.")
-      .def("trim", [](MemoryResource& r, std::int64_t keep) {
-        const std::size_t bytes = count(keep, "bytes_to_keep");
-        return without_gil([&] { return r.trim(bytes); });
-      }, nb::arg("bytes_to_keep") = 0, "Give back unused memory; the bytes given back.")
-      .def("__repr__", [](const MemoryResource& r) {
-        return "<weir.MemoryResource " + r.name() + " on " + r.device().id() + ">";
-      });
+      .def("stats", &stats,
+           "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
+           "allocations.")
+      .def(
+          "trim",
+          [](MemoryResource& r, std::int64_t keep) {
+            const std::size_t bytes = count(keep, "bytes_to_keep");
+            return without_gil([&] { return r.trim(bytes); });
+          },
+          nb::arg("bytes_to_keep") = 0, "Give back unused memory; the bytes given back.")
+      .def("__repr__",
+           [](const MemoryResource& r) { return "<weir.MemoryResource " + r.name() + " on " + r.device().id() + ">"; });
 
-  m.def("make_resource", [](const Device& device, nb::handle kind, bool exportable) {
-    const MemoryKind wanted = kind_of(device, kind);
-    return without_gil([&] { return make_resource(device, wanted, {.exportable = exportable}); });
-  }, nb::arg("device"), nb::arg("kind").none() = nb::none(), nb::kw_only(), nb::arg("exportable") = false,
-        nb::sig("def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) "
-                "-> MemoryResource"),
-        "The plain resource of one kind of memory; None is the device's default kind.");
+  m.def(
+      "make_resource",
+      [](const Device& device, nb::handle kind, bool exportable) {
+        const MemoryKind wanted = kind_of(device, kind);
+        return without_gil([&] { return make_resource(device, wanted, {.exportable = exportable}); });
+      },
+      nb::arg("device"), nb::arg("kind").none() = nb::none(), nb::kw_only(), nb::arg("exportable") = false,
+      nb::sig("def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) "
+              "-> MemoryResource"),
+      "The plain resource of one kind of memory; None is the device's default kind.");
 }
 
 }  // namespace weir::python

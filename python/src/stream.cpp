@@ -44,49 +44,61 @@ bool wait_for(const Event& event, std::optional<double> seconds) {
 void bind_streams(nb::module_& m) {
   nb::class_<Event>(m, "Event", "A point on a stream's timeline. A value; an event made empty is done.")
       .def(nb::init<>())
-      .def_prop_ro("done", [](const Event& e) { return without_gil([&] { return e.done(); }); },
-                   "Whether everything before the point is complete. Never blocks.")
+      .def_prop_ro(
+          "done", [](const Event& e) { return without_gil([&] { return e.done(); }); },
+          "Whether everything before the point is complete. Never blocks.")
       .def("wait", &wait_for, nb::arg("timeout") = nb::none(),
            "Block until complete: True, or False when `timeout` seconds passed first. The work then goes on.")
       .def("__repr__", [](const Event& e) { return "<weir.Event " + std::to_string(e.value()) + ">"; });
 
   nb::class_<Stream>(m, "Stream", "An ordered queue of work on one device. There is no default stream.")
-      .def("__init__", [](Stream* self, const Device& device) {
-        without_gil([&] { new (self) Stream{device}; });
-      }, nb::arg("device"))
+      .def(
+          "__init__", [](Stream* self, const Device& device) { without_gil([&] { new (self) Stream{device}; }); },
+          nb::arg("device"))
       .def_prop_ro("device", &Stream::device)
       .def_prop_ro("id", &Stream::id, "unique in this process, never reused")
-      .def("record", [](const Stream& s) { return without_gil([&] { return s.record(); }); },
-           "The point after everything put on the stream so far.")
-      .def("wait", [](const Stream& s, const Event& e) { without_gil([&] { s.wait(e); }); }, nb::arg("event"),
-           "Order what follows after `event`, of any stream of any backend. Never blocks.")
-      .def("synchronize", [](const Stream& s, std::optional<double> timeout) {
-        return wait_for(without_gil([&] { return s.record(); }), timeout);
-      }, nb::arg("timeout") = nb::none(),
-           "Block until everything put on the stream so far is complete: True, or False when `timeout` seconds passed "
-           "first. The work then goes on.")
-      .def_prop_ro("done", [](const Stream& s) { return without_gil([&] { return s.done(); }); },
-                   "Whether everything put on the stream so far is complete. Never blocks.")
-      .def("flush", [](const Stream& s) { without_gil([&] { s.flush(); }); },
-           "Hand work that was held back for batching to the device now.")
-      .def_prop_ro("__cuda_stream__", [](const Stream& s) {
-        const auto handle = cuda_stream_handle(s);
-        if (!handle) throw nb::attribute_error("only streams of CUDA devices have __cuda_stream__");
-        return nb::cpp_function([value = *handle] { return nb::make_tuple(0, value); });
-      }, "CUDA only: call it for (0, handle).")
-      .def("__eq__", [](const Stream& a, nb::handle b) {
-        return nb::isinstance<Stream>(b) && a == nb::cast<const Stream&>(b);
-      }, nb::arg("other").none())
+      .def(
+          "record", [](const Stream& s) { return without_gil([&] { return s.record(); }); },
+          "The point after everything put on the stream so far.")
+      .def(
+          "wait", [](const Stream& s, const Event& e) { without_gil([&] { s.wait(e); }); }, nb::arg("event"),
+          "Order what follows after `event`, of any stream of any backend. Never blocks.")
+      .def(
+          "synchronize",
+          [](const Stream& s, std::optional<double> timeout) {
+            return wait_for(without_gil([&] { return s.record(); }), timeout);
+          },
+          nb::arg("timeout") = nb::none(),
+          "Block until everything put on the stream so far is complete: True, or False when `timeout` seconds passed "
+          "first. The work then goes on.")
+      .def_prop_ro(
+          "done", [](const Stream& s) { return without_gil([&] { return s.done(); }); },
+          "Whether everything put on the stream so far is complete. Never blocks.")
+      .def(
+          "flush", [](const Stream& s) { without_gil([&] { s.flush(); }); },
+          "Hand work that was held back for batching to the device now.")
+      .def_prop_ro(
+          "__cuda_stream__",
+          [](const Stream& s) {
+            const auto handle = cuda_stream_handle(s);
+            if (!handle) throw nb::attribute_error("only streams of CUDA devices have __cuda_stream__");
+            return nb::cpp_function([value = *handle] { return nb::make_tuple(0, value); });
+          },
+          "CUDA only: call it for (0, handle).")
+      .def(
+          "__eq__",
+          [](const Stream& a, nb::handle b) { return nb::isinstance<Stream>(b) && a == nb::cast<const Stream&>(b); },
+          nb::arg("other").none())
       .def("__hash__", &Stream::id)
-      .def("__repr__", [](const Stream& s) {
-        return "<weir.Stream " + std::to_string(s.id()) + " on " + s.device().id() + ">";
-      });
+      .def("__repr__",
+           [](const Stream& s) { return "<weir.Stream " + std::to_string(s.id()) + " on " + s.device().id() + ">"; });
 
-  m.def("borrow_cuda_stream", [](const Device& device, nb::handle stream) {
-    return cuda_stream(device, cuda_handle_of(stream));
-  }, nb::arg("device"), nb::arg("stream"),
-        "Stream over a CUDA stream that others own: a handle as int, or an object with __cuda_stream__ (cuda.core, "
-        "CuPy, PyTorch). It must outlive the work put on it.");
+  m.def(
+      "borrow_cuda_stream",
+      [](const Device& device, nb::handle stream) { return cuda_stream(device, cuda_handle_of(stream)); },
+      nb::arg("device"), nb::arg("stream"),
+      "Stream over a CUDA stream that others own: a handle as int, or an object with __cuda_stream__ (cuda.core, "
+      "CuPy, PyTorch). It must outlive the work put on it.");
 }
 
 }  // namespace weir::python

@@ -138,12 +138,13 @@ void Demo::copy_across() {
 }
 
 /// The peer opens the buffer by its descriptor, checks it and changes it; the change is seen here.
-bool visit(const Memory& memory, const PeerProcess& peer) {
-  const ResourcePtr resource = make_resource(memory.device, memory.kind.kind, {.exportable = true});
-  Buffer buffer = resource->allocate(demo_bytes, memory.stream);
-  buffer.copy_from(pattern(shared_seed, demo_bytes), memory.stream);
+bool visit(const Memory& memory, MemoryResource& resource, const PeerProcess& peer) {
+  static const std::vector<std::byte> sent = pattern(shared_seed, demo_bytes);
+  static const std::vector<std::byte> returned = pattern(changed_seed, demo_bytes);
+  Buffer buffer = resource.allocate(demo_bytes, memory.stream);
+  buffer.copy_from(sent, memory.stream);
   ipc::send(peer.socket(), buffer.ipc_descriptor(memory.stream));
-  return peer.answer() == peer_agrees && holds(buffer, pattern(changed_seed, demo_bytes), memory.stream);
+  return peer.answer() == peer_agrees && holds(buffer, returned, memory.stream);
 }
 
 void Demo::share() {
@@ -154,9 +155,10 @@ void Demo::share() {
   for (const Memory& memory : memories_) {
     if (!memory.kind.exportable) continue;
     try {
+      const ResourcePtr resource = make_resource(memory.device, memory.kind.kind, {.exportable = true});
       bool right = true;
-      const nanoseconds first = timed([&] { right = visit(memory, peer); });
-      const nanoseconds again = timed([&] { right = visit(memory, peer) && right; });
+      const nanoseconds first = timed([&] { right = visit(memory, *resource, peer); });
+      const nanoseconds again = timed([&] { right = visit(memory, *resource, peer) && right; });
       table.add({memory.name, time_text(first), time_text(again), checked(right)});
     } catch (const std::exception& e) {
       ++mismatches_;

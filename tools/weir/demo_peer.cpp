@@ -15,8 +15,10 @@ char visit(ipc::Descriptor descriptor, const Stream& arrival) {
   Buffer buffer = ipc::open(std::move(descriptor), arrival);
   const Stream stream{buffer.device()};
   stream.wait(arrival.record());
-  if (!holds(buffer, pattern(shared_seed, buffer.size()), stream)) return peer_disagrees;
-  buffer.copy_from(pattern(changed_seed, buffer.size()), stream);
+  static const std::vector<std::byte> expected = pattern(shared_seed, demo_bytes);
+  static const std::vector<std::byte> changed = pattern(changed_seed, demo_bytes);
+  if (!holds(buffer, expected, stream)) return peer_disagrees;
+  buffer.copy_from(changed, stream);
   stream.synchronize();
   return peer_agrees;
 }

@@ -31,8 +31,7 @@ void print_device(const Device& device) {
   const std::string memory = device.total_memory() > 0 ? ", " + size_text(device.total_memory()) : "";
   std::printf("%s  %s (%s%s)\n", device.id().c_str(), std::string{device.name()}.c_str(),
               device.is_gpu() ? "GPU" : "CPU", memory.c_str());
-  std::printf("  uuid    %s\n  driver  %s\n", device.uuid().to_string().c_str(),
-              std::string{device.driver()}.c_str());
+  std::printf("  uuid    %s\n  driver  %s\n", device.uuid().to_string().c_str(), std::string{device.driver()}.c_str());
   std::fputs(kinds_of(device).c_str(), stdout);
   std::putchar('\n');
 }

@@ -18,10 +18,7 @@ class Json {
   Json& value(const char* text) { return value(std::string_view{text}); }
   Json& value(std::same_as<bool> auto truth) { return literal(truth ? "true" : "false"); }
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Json& value(T number) {
-    return literal(std::to_string(number));
-  }
+  requires(!std::same_as<T, bool>) Json& value(T number) { return literal(std::to_string(number)); }
   Json& null() { return literal("null"); }
   template <class T>
   Json& pair(std::string_view name, const T& content) {

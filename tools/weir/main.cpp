@@ -23,8 +23,7 @@ constexpr char usage[] =
     "WEIR_DEVICE=vulkan:0 names the device that programs get as the best one.\n";
 
 int misused(std::string_view argument) {
-  std::fprintf(stderr, "weir: do not understand '%.*s'\n%s", static_cast<int>(argument.size()), argument.data(),
-               usage);
+  std::fprintf(stderr, "weir: do not understand '%.*s'\n%s", static_cast<int>(argument.size()), argument.data(), usage);
   return 2;
 }
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each kind of CUDA memory promises beyond the conformance suite.
+#include <chrono>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "gate.hpp"
+#include "native.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using test::pattern;
+
+class Memory : public CudaTest {};
+
+TEST_F(Memory, KindsAndLabels) {
+  const auto label = [](MemoryKind kind) {
+    const KindInfo* info = gpu().find(kind);
+    return info ? info->dlpack_device : -1;
+  };
+  EXPECT_EQ(label(MemoryKind::device), 2);
+  EXPECT_EQ(label(MemoryKind::pinned), 3);
+  if (gpu().find(MemoryKind::async)) {
+    EXPECT_EQ(gpu().default_kind(), MemoryKind::async);
+  }
+  if (gpu().find(MemoryKind::managed)) {
+    EXPECT_EQ(label(MemoryKind::managed), 13);
+  }
+  EXPECT_NE(gpu().uuid(), Uuid{});
+  EXPECT_GT(gpu().total_memory(), 0U);
+  EXPECT_NE(gpu().driver().find("CUDA driver"), std::string_view::npos);
+}
+
+TEST_F(Memory, SegmentsBeginWhereTheirKindSays) {
+  const Stream stream(gpu());
+  for (const KindInfo& info : gpu().kinds()) {
+    SCOPED_TRACE(to_string(info.kind));
+    const auto resource = make_resource(gpu(), info.kind);
+    std::vector<Buffer> buffers;
+    for (std::size_t bytes : {1, 255, 257, 5000}) {
+      buffers.push_back(resource->allocate(bytes, stream));
+      EXPECT_EQ(cuda::pointer(buffers.back()) % info.alignment, 0U);
+      EXPECT_EQ(resource->allocate(bytes, stream, 1 << 16).device_address() % (1 << 16), 0U);
+    }
+  }
+}
+
+TEST_F(Memory, RefusalsSayWhoRefused) {
+  const Stream stream(gpu());
+  for (const KindInfo& info : gpu().kinds()) {
+    SCOPED_TRACE(to_string(info.kind));
+    const auto resource = make_resource(gpu(), info.kind);
+    try {
+      (void)resource->allocate(std::size_t{1} << 50, stream);
+      ADD_FAILURE() << "one PiB was there";
+    } catch (const OutOfMemory& error) {
+      EXPECT_EQ(error.shortage().requested, std::size_t{1} << 50);
+      EXPECT_GT(error.shortage().limit, 0U);
+      if (!info.host_accessible) {
+        EXPECT_TRUE(error.shortage().native == Errc::out_of_memory ||
+                    error.shortage().native == Errc::invalid_argument);
+        EXPECT_GT(error.shortage().device_free, 0U);
+        EXPECT_EQ(error.shortage().call.substr(0, 2), "cu");
+      }
+    }
+    EXPECT_FALSE(resource->try_allocate(std::numeric_limits<std::size_t>::max() / 2 - 4096, stream));
+    EXPECT_EQ(resource->stats().reserved, 0U);
+    EXPECT_EQ(resource->allocate(64, stream).size(), 64U) << "works after a refusal";
+  }
+}
+
+TEST_F(Memory, AllOfTheDeviceIsRefusedByTheDriver) {
+  const Stream stream(gpu());
+  for (MemoryKind kind : {MemoryKind::device, MemoryKind::vmm}) {
+    SCOPED_TRACE(to_string(kind));
+    if (!gpu().find(kind)) continue;
+    try {
+      (void)make_resource(gpu(), kind)->allocate(gpu().total_memory(), stream);
+      ADD_FAILURE() << "all of the device's memory was free";
+    } catch (const OutOfMemory& error) {
+      EXPECT_EQ(error.shortage().native, Errc::out_of_memory);
+    }
+  }
+}
+
+TEST_F(Memory, APoolIsUsedInStreamOrder) {
+  const auto resource = cuda::make_async_resource(gpu());
+  const Stream stream(gpu());
+  Busy busy(cuda::native(stream));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) {
+    Buffer buffer = resource->allocate(1 << 20, stream);
+    buffer.fill(std::byte{1}, stream);
+  }
+  EXPECT_FALSE(stream.done());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{8}) << "it waited for the kernel";
+  EXPECT_EQ(resource->stats().live_buffers, 0U);
+  busy.release();
+  stream.synchronize();
+}
+
+TEST_F(Memory, APoolServesAStreamOfTheHost) {
+  const auto bytes = pattern(100000, 6);
+  const Stream host(host_device()), stream(gpu());
+  Buffer buffer = cuda::make_async_resource(gpu())->allocate(bytes.size(), host);
+  stream.wait(host.record());
+  test::write(buffer, bytes, stream);
+  EXPECT_BYTES(test::read(buffer, stream), bytes);
+}
+
+TEST_F(Memory, APoolOutlivesItsResourceWhileItHasBuffers) {
+  const auto bytes = pattern(1000, 7);
+  const Stream stream(gpu());
+  auto resource = cuda::make_async_resource(gpu(), {.release_threshold = 0, .max_size = 0});
+  Buffer buffer = resource->allocate(bytes.size(), stream);
+  resource.reset();
+  test::write(buffer, bytes, stream);
+  EXPECT_BYTES(test::read(buffer, stream), bytes);
+}
+
+TEST_F(Memory, ALimitedPoolRefusesMore) {
+  constexpr std::size_t limit = 64 << 20;
+  const auto resource = cuda::make_async_resource(gpu(), {.max_size = limit});
+  const Stream stream(gpu());
+  Buffer buffer = resource->allocate(32 << 20, stream);
+  EXPECT_FALSE(resource->try_allocate(8 * limit, stream));
+  try {
+    (void)resource->allocate(8 * limit, stream);
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().limit, limit);
+  }
+}
+
+TEST_F(Memory, OtherKindsAreGivenBackAfterTheirLastUse) {
+  for (MemoryKind kind : {MemoryKind::device, MemoryKind::vmm, MemoryKind::pinned, MemoryKind::managed}) {
+    if (!gpu().find(kind)) continue;
+    SCOPED_TRACE(to_string(kind));
+    const auto resource = make_resource(gpu(), kind);
+    const Stream stream(gpu()), other(gpu());
+    Buffer buffer = resource->allocate(1 << 20, stream);
+    buffer.fill(std::byte{0}, other);
+    other.synchronize();
+    Busy busy(cuda::native(other));
+    buffer.fill(std::byte{1}, other);
+    buffer.close();  // returns although the kernel runs
+    EXPECT_GT(resource->stats().reserved, 0U);
+    busy.release();
+    (void)resource->trim(0);
+    EXPECT_EQ(resource->stats().reserved, 0U);
+  }
+}
+
+TEST_F(Memory, ManyFailuresLeaveNothing) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_vmm_resource(gpu());
+  const auto free_bytes = [&] {
+    Shortage shortage;
+    try {
+      (void)resource->allocate(std::size_t{1} << 50, stream);
+    } catch (const OutOfMemory& error) {
+      shortage = error.shortage();
+    }
+    return shortage.device_free;
+  };
+  const auto before = free_bytes();
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(resource->try_allocate(gpu().total_memory(), stream));
+  EXPECT_GE(free_bytes(), before);
+}
+
+TEST_F(Memory, PointersOfRangesAndOfNothing) {
+  const Stream stream(gpu());
+  Buffer buffer = cuda::make_device_resource(gpu())->allocate(1000, stream);
+  const auto base = cuda::pointer(buffer);
+  EXPECT_EQ(base, buffer.device_address());
+  EXPECT_EQ(cuda::pointer(buffer.slice(100, 50)), base + 100);
+  EXPECT_EQ(cuda::pointer(cuda::make_device_resource(gpu())->allocate(0, stream)), 0U);
+  buffer.close();
+  EXPECT_ERROR(cuda::pointer(buffer), Errc::closed, "");
+}
+
+TEST_F(Memory, WhatADeviceLacksIsUnsupported) {
+  EXPECT_ERROR(make_resource(gpu(), MemoryKind::upload), Errc::unsupported, "upload");
+  EXPECT_ERROR(make_resource(gpu(), MemoryKind::device, {.exportable = true}), Errc::unsupported, "device");
+}
+
+}  // namespace
+}  // namespace weir::cuda_test

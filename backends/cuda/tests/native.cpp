@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native.hpp"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <array>
+#include <atomic>
+#include <stdexcept>
+#include <string_view>
+
+namespace weir::cuda_test {
+namespace {
+
+constexpr char spin_source[] = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry weir_spin(.param .u64 word)
+{
+  .reg .b64 %a<4>;
+  .reg .b32 %v;
+  .reg .pred %q;
+  ld.param.u64 %a0, [word];
+  cvta.to.global.u64 %a0, %a0;
+  mov.u64 %a1, %globaltimer;
+again:
+  ld.volatile.global.u32 %v, [%a0];
+  setp.ne.u32 %q, %v, 0;
+  @%q bra done;
+  mov.u64 %a2, %globaltimer;
+  sub.u64 %a2, %a2, %a1;
+  setp.lt.u64 %q, %a2, 10000000000;
+  @%q bra again;
+done:
+  ret;
+}
+)";
+
+void must(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS) throw std::runtime_error(std::string(call) + " failed: " + std::to_string(result));
+}
+
+Api load() {
+  const char* path = getenv("WEIR_CUDA_LIBRARY");
+  void* library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(dlerror());
+  const auto find = reinterpret_cast<CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t, void*)>(
+      dlsym(library, "cuGetProcAddress_v2"));
+  if (!find) throw std::runtime_error("no cuGetProcAddress_v2");
+  Api found;
+  const auto one = [&](auto& slot, const char* name, int version) {
+    void* address = nullptr;
+    must(find(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), name);
+    if (!address) throw std::runtime_error(std::string("no ") + name);
+    slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(address);
+  };
+  one(found.CtxCreate, "cuCtxCreate", 3020);
+#define WEIR_TEST_LOAD(name, version) one(found.name, "cu" #name, version);
+  WEIR_TEST_SYMBOLS(WEIR_TEST_LOAD)
+#undef WEIR_TEST_LOAD
+  return found;
+}
+
+void launch_spin(CUstream stream, unsigned int* word) {
+  static const CUfunction kernel = [] {
+    CUmodule module = nullptr;
+    must(api().ModuleLoadData(&module, spin_source), "cuModuleLoadData");
+    CUfunction function = nullptr;
+    must(api().ModuleGetFunction(&function, module, "weir_spin"), "cuModuleGetFunction");
+    return function;
+  }();
+  auto address = reinterpret_cast<CUdeviceptr>(word);
+  std::array<void*, 1> arguments{&address};
+  must(api().LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.data(), nullptr), "cuLaunchKernel");
+}
+
+bool required() {
+  const char* list = getenv("WEIR_REQUIRE");
+  return list && std::string_view(list).find("cuda") != std::string_view::npos;
+}
+
+}  // namespace
+
+const Api& api() {
+  static const Api functions = load();
+  return functions;
+}
+
+void CudaTest::SetUp() {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name != "cuda" || !backend.devices.empty()) continue;
+    ASSERT_FALSE(required()) << backend.unavailable_because;
+    GTEST_SKIP() << backend.unavailable_because;
+  }
+}
+
+Current::Current(CUcontext context) : before_(now()) { must(api().CtxSetCurrent(context), "cuCtxSetCurrent"); }
+Current::~Current() { EXPECT_CU(api().CtxSetCurrent(before_)); }
+
+CUcontext Current::now() {
+  CUcontext context = nullptr;
+  must(api().CtxGetCurrent(&context), "cuCtxGetCurrent");
+  return context;
+}
+
+CUcontext primary(int ordinal) {
+  static std::array<CUcontext, 16> contexts{};
+  auto& context = contexts.at(static_cast<std::size_t>(ordinal));
+  if (!context) must(api().DevicePrimaryCtxRetain(&context, ordinal), "cuDevicePrimaryCtxRetain");
+  return context;
+}
+
+OtherContext::OtherContext() {
+  const CUcontext before = Current::now();
+  must(api().CtxCreate(&context_, 0, 0), "cuCtxCreate");
+  must(api().CtxSetCurrent(before), "cuCtxSetCurrent");
+}
+OtherContext::~OtherContext() { EXPECT_CU(api().CtxDestroy(context_)); }
+
+NativeStream::NativeStream(CUcontext context) : context_(context) {
+  const Current current(context_);
+  must(api().StreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+NativeStream::~NativeStream() {
+  const Current current(context_);
+  EXPECT_CU(api().StreamSynchronize(stream_));
+  EXPECT_CU(api().StreamDestroy(stream_));
+}
+
+Busy::Busy(CUstream stream) : stream_(stream) {
+  const Current current(primary());
+  void* memory = nullptr;
+  must(api().MemHostAlloc(&memory, sizeof *word_, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+       "cuMemHostAlloc");
+  word_ = static_cast<unsigned int*>(memory);
+  // The first launch loads the kernel, which may wait for the device: not with something on it that waits for us.
+  *word_ = 1;
+  launch_spin(stream, word_);
+  must(api().StreamSynchronize(stream), "cuStreamSynchronize");
+  *word_ = 0;
+  launch_spin(stream, word_);
+}
+
+void Busy::release() { std::atomic_ref(*word_).store(1); }
+
+Busy::~Busy() {
+  release();
+  const Current current(primary());
+  EXPECT_CU(api().StreamSynchronize(stream_));
+  EXPECT_CU(api().MemFreeHost(word_));
+}
+
+}  // namespace weir::cuda_test

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles of VMM memory, exported and imported within one process; a second process is the IPC suite's.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "native.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using test::pattern;
+
+class Share : public CudaTest {
+ protected:
+  static constexpr std::size_t size = 4 << 20;
+
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const KindInfo* vmm = gpu().find(MemoryKind::vmm);
+    if (!vmm || !vmm->exportable) GTEST_SKIP() << "this device exports no memory";
+    resource = cuda::make_vmm_resource(gpu(), {.exportable = true});
+  }
+
+  static const spi::SegmentOps& ops() { return *gpu().state().backend->segments; }
+  static spi::Ref<spi::Segment> import(spi::UniqueFd fd, std::size_t bytes) {
+    return spi::Ref<spi::Segment>::adopt(ops().import_handle(
+        gpu().state(),
+        {.kind = spi::HandleKind::cuda_vmm_fd, .fd = std::move(fd), .size = bytes, .memory_kind = MemoryKind::vmm}));
+  }
+  static std::size_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+  }
+
+  ResourcePtr resource;
+};
+
+TEST_F(Share, AnImportIsTheSameMemory) {
+  const Stream stream(gpu());
+  const auto bytes = pattern(size, 8);
+  Buffer buffer = resource->allocate(size, stream);
+  test::write(buffer, bytes, stream);
+  auto exported = ops().export_handle(*buffer.location().segment);
+  EXPECT_EQ(exported.kind, spi::HandleKind::cuda_vmm_fd);
+  EXPECT_EQ(fcntl(exported.fd.get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  auto segment = import(std::move(exported.fd), buffer.location().segment->size);
+  EXPECT_NE(segment->address, buffer.device_address());
+  EXPECT_TRUE(segment->imported);
+  Buffer again = spi::make_external_buffer(segment, 0, size, stream);
+  EXPECT_BYTES(test::read(again, stream), bytes);
+  again.fill(std::byte{5}, 10, 20, stream);
+  EXPECT_EQ(test::read(buffer, stream).at(29), std::byte{5});
+}
+
+TEST_F(Share, MemoryOutlivesTheExporter) {
+  const Stream stream(gpu());
+  const auto bytes = pattern(size, 9);
+  Buffer buffer = resource->allocate(size, stream);
+  test::write(buffer, bytes, stream);
+  stream.synchronize();
+  auto exported = ops().export_handle(*buffer.location().segment);
+  buffer.close();
+  (void)resource->trim(0);
+  Buffer again = spi::make_external_buffer(import(std::move(exported.fd), size), 0, size, stream);
+  EXPECT_BYTES(test::read(again, stream), bytes);
+}
+
+TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
+  const Stream stream(gpu());
+  Buffer buffer = resource->allocate(size, stream);
+  spi::Segment& segment = *buffer.location().segment;
+  const auto fails = [&](spi::UniqueFd fd, std::size_t bytes) {
+    try {
+      import(std::move(fd), bytes);
+      return false;
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  fails(ops().export_handle(segment).fd, segment.size * 2);  // the driver may open files of its own once
+  const auto files = open_files();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(fails(ops().export_handle(segment).fd, segment.size * 2)) << "larger than the memory";
+    EXPECT_TRUE(fails(ops().export_handle(segment).fd, segment.size / 2)) << "smaller than the memory";
+    EXPECT_TRUE(fails(ops().export_handle(segment).fd, segment.size - 1));
+    EXPECT_TRUE(fails(ops().export_handle(segment).fd, 0));
+    EXPECT_TRUE(fails(spi::UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)), segment.size));
+    EXPECT_TRUE(fails(spi::UniqueFd(), segment.size));
+  }
+  EXPECT_EQ(open_files(), files);
+  EXPECT_TRUE(import(ops().export_handle(segment).fd, segment.size));
+}
+
+TEST_F(Share, OnlyWhatWasAskedForIsExported) {
+  const Stream stream(gpu());
+  Buffer buffer = cuda::make_vmm_resource(gpu())->allocate(size, stream);
+  EXPECT_ERROR(ops().export_handle(*buffer.location().segment), Errc::unsupported, "not made to be shared");
+  EXPECT_FALSE(ops().imports(gpu().state(), spi::HandleKind::host_memfd));
+}
+
+}  // namespace
+}  // namespace weir::cuda_test

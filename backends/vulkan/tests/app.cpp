@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+namespace weir::vulkan::test {
+namespace {
+
+std::atomic<int> validation_messages{0};
+PFN_vkGetInstanceProcAddr loader = nullptr;
+PFN_vkGetDeviceProcAddr next_device_proc = nullptr;
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
+                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
+  ++validation_messages;
+  std::fprintf(stderr, "application's validation: %s\n", data->pMessage);
+  return VK_FALSE;
+}
+
+std::mutex& calls_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// Counts; says whether the call must fail.
+std::optional<VkResult> note(const char* name) {
+  const std::scoped_lock lock(calls_mutex());
+  ++calls().count[name];
+  const auto planned = calls().fail.find(name);
+  if (planned == calls().fail.end() || --planned->second.first > 0) return std::nullopt;
+  const VkResult result = planned->second.second;
+  calls().fail.erase(planned);
+  return result;
+}
+
+void note_effect(const char* name) {
+  const std::scoped_lock lock(calls_mutex());
+  ++calls().effective[name];
+}
+
+// Stands for the driver's function `Name`: counts, fails on demand, else calls on.
+template <class F>
+struct Counted;
+template <class R, class... A>
+struct Counted<R(VKAPI_PTR*)(A...)> {
+  template <int>
+  struct Slot {
+    static inline const char* name = nullptr;
+    static inline R(VKAPI_PTR* next)(A...) = nullptr;
+    static VKAPI_ATTR R VKAPI_CALL call(A... args) {
+      const auto planned = note(name);
+      if constexpr (std::is_same_v<R, VkResult>) {
+        if (planned) return *planned;
+        const VkResult result = next(args...);
+        if (result == VK_SUCCESS) note_effect(name);
+        return result;
+      } else {
+        if constexpr (sizeof...(A) == 3) {  // destroy and free take null
+          if (!std::get<1>(std::tuple(args...))) return next(args...);
+        }
+        note_effect(name);
+        return next(args...);
+      }
+    }
+  };
+};
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char* name) {
+  const auto next = next_device_proc(device, name);
+  if (!next) return nullptr;
+#define WEIR_VK_DEVICE(function)                                         \
+  if (std::strcmp(name, #function) == 0) {                               \
+    using Slot = Counted<PFN_##function>::Slot<__COUNTER__>;             \
+    Slot::name = #function;                                              \
+    Slot::next = reinterpret_cast<PFN_##function>(next);                 \
+    return reinterpret_cast<PFN_vkVoidFunction>(&Slot::call);            \
+  }
+#define WEIR_VK_DEVICE_OPTIONAL(function) WEIR_VK_DEVICE(function)
+#include "vulkan/symbols.inc"
+  return next;
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance instance, const char* name) {
+  const auto next = loader(instance, name);
+  if (std::strcmp(name, "vkGetDeviceProcAddr") != 0) return next;
+  next_device_proc = reinterpret_cast<PFN_vkGetDeviceProcAddr>(next);
+  return reinterpret_cast<PFN_vkVoidFunction>(&device_proc);
+}
+
+}  // namespace
+
+Calls& calls() {
+  static Calls all;
+  return all;
+}
+
+int App::take_messages() { return validation_messages.exchange(0); }
+
+template <class F>
+F App::get(const char* name) const {
+  return reinterpret_cast<F>(loader(instance, name));
+}
+#define GET(name) get<PFN_##name>(#name)
+
+App* App::create(std::string& reason) {
+  void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    reason = dlerror();
+    return nullptr;
+  }
+  loader = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
+  std::unique_ptr<App> app(new App);
+  if (!app->make_instance(reason) || !app->make_device(reason)) return nullptr;
+  return app.release();
+}
+
+bool App::make_instance(std::string& reason) {
+  const char* layer = "VK_LAYER_KHRONOS_validation";
+  std::uint32_t count = 0;
+  GET(vkEnumerateInstanceLayerProperties)(&count, nullptr);
+  std::vector<VkLayerProperties> layers(count);
+  GET(vkEnumerateInstanceLayerProperties)(&count, layers.data());
+  for (const auto& found : layers) validated_ = validated_ || std::strcmp(found.layerName, layer) == 0;
+
+  VkDebugUtilsMessengerCreateInfoEXT messenger{};
+  messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  messenger.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                              VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+  messenger.pfnUserCallback = on_message;
+  const auto synchronization = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+  VkValidationFeaturesEXT features{};
+  features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+  features.enabledValidationFeatureCount = 1;
+  features.pEnabledValidationFeatures = &synchronization;
+  const std::array extensions{VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+  VkApplicationInfo application{};
+  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  application.apiVersion = VK_API_VERSION_1_2;
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  if (validated_) {
+    info.pNext = &features;
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &layer;
+    info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
+  }
+  if (GET(vkCreateInstance)(&info, nullptr, &instance) != VK_SUCCESS) {
+    reason = "vkCreateInstance failed";
+    return false;
+  }
+  if (validated_) GET(vkCreateDebugUtilsMessengerEXT)(instance, &messenger, nullptr, &messenger_);
+  return true;
+}
+
+bool App::make_device(std::string& reason) {
+  std::uint32_t count = 1;
+  const VkResult found = GET(vkEnumeratePhysicalDevices)(instance, &count, &physical);
+  if (found < 0 || count == 0) {
+    reason = "no Vulkan device";
+    return false;
+  }
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queues{};
+  queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queues.queueCount = 1;  // of family 0, which computes on every driver we know
+  queues.pQueuePriorities = &priority;
+  VkPhysicalDeviceVulkan12Features features{};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  features.timelineSemaphore = VK_TRUE;
+  const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &features;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queues;
+  info.enabledExtensionCount = 1;
+  info.ppEnabledExtensionNames = &extension;
+  if (GET(vkCreateDevice)(physical, &info, nullptr, &device) != VK_SUCCESS) {
+    reason = "vkCreateDevice failed";
+    return false;
+  }
+  GET(vkGetDeviceQueue)(device, 0, 0, &queue);
+  return true;
+}
+
+App::~App() {
+  if (device) GET(vkDestroyDevice)(device, nullptr);
+  if (messenger_) GET(vkDestroyDebugUtilsMessengerEXT)(instance, messenger_, nullptr);
+  if (instance) GET(vkDestroyInstance)(instance, nullptr);
+}
+
+AdoptOptions App::options() const {
+  AdoptOptions options;
+  options.instance = instance;
+  options.physical_device = physical;
+  options.device = device;
+  options.get_instance_proc_addr = instance_proc;
+  auto* self = const_cast<App*>(this);
+  options.queues = {{queue, [self] { ++self->locks; }, [self] { ++self->unlocks; }}};
+  options.timeline_semaphore = true;
+  options.external_memory_fd = true;
+  return options;
+}
+
+VkBuffer App::make_buffer(std::size_t bytes, VkDeviceMemory& memory) {
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.size = bytes;
+  info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  GET(vkCreateBuffer)(device, &info, nullptr, &buffer);
+  VkMemoryRequirements needs;
+  GET(vkGetBufferMemoryRequirements)(device, buffer, &needs);
+  VkMemoryAllocateInfo allocation{};
+  allocation.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+  allocation.allocationSize = needs.size;
+  while (!(needs.memoryTypeBits >> allocation.memoryTypeIndex & 1)) ++allocation.memoryTypeIndex;
+  GET(vkAllocateMemory)(device, &allocation, nullptr, &memory);
+  GET(vkBindBufferMemory)(device, buffer, memory, 0);
+  return buffer;
+}
+
+void App::destroy_buffer(VkBuffer buffer, VkDeviceMemory memory) {
+  GET(vkDestroyBuffer)(device, buffer, nullptr);
+  GET(vkFreeMemory)(device, memory, nullptr);
+}
+
+VkSemaphore App::make_timeline() {
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  GET(vkCreateSemaphore)(device, &info, nullptr, &semaphore);
+  return semaphore;
+}
+
+void App::wait_idle() { GET(vkDeviceWaitIdle)(device); }
+
+void App::destroy(VkSemaphore semaphore) { GET(vkDestroySemaphore)(device, semaphore, nullptr); }
+
+void App::submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value) {
+  VkTimelineSemaphoreSubmitInfo values{};
+  values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
+  values.pWaitSemaphoreValues = &wait_value;
+  values.pSignalSemaphoreValues = &signal_value;
+  const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+  VkSubmitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  info.pNext = &values;
+  info.waitSemaphoreCount = info.signalSemaphoreCount = 1;
+  info.pWaitSemaphores = &wait;
+  info.pWaitDstStageMask = &stage;
+  info.pSignalSemaphores = &signal;
+  ASSERT_EQ(GET(vkQueueSubmit)(queue, 1, &info, VK_NULL_HANDLE), VK_SUCCESS);
+}
+
+}  // namespace weir::vulkan::test

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// An application with its own VkDevice, validated, whose driver calls are counted and can be made to fail. And the base
+// of the suites on weir's own device.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vulkan/driver.hpp"
+#include "weir/vulkan.hpp"
+
+namespace weir::vulkan::test {
+
+/// Whether this run must not skip Vulkan.
+inline bool required() {
+  const char* list = std::getenv("WEIR_REQUIRE");
+  return list && std::string_view(list).find("vulkan") != std::string_view::npos;
+}
+
+/// Calls that weir made through the application's table.
+struct Calls {
+  std::map<std::string, int> count;                      ///< since `clear`
+  std::map<std::string, int> effective;                  ///< those that made or destroyed something, ever
+  std::map<std::string, std::pair<int, VkResult>> fail;  ///< the n-th call from now on (1 = next) returns that
+
+  int operator[](const std::string& name) { return count[name]; }
+  void clear() { count.clear(); }
+};
+Calls& calls();
+
+/// One per process at a time.
+class App {
+ public:
+  /// Null with a reason when the machine has no Vulkan.
+  static App* create(std::string& reason);
+  ~App();
+
+  [[nodiscard]] AdoptOptions options() const;
+  [[nodiscard]] VkBuffer make_buffer(std::size_t bytes, VkDeviceMemory& memory);
+  void destroy_buffer(VkBuffer buffer, VkDeviceMemory memory);
+  [[nodiscard]] VkSemaphore make_timeline();
+  void destroy(VkSemaphore semaphore);
+  /// Submit nothing but: wait for `wait` at its value, then signal `signal`.
+  void submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value);
+  void wait_idle();
+  [[nodiscard]] static int take_messages();  ///< of validation, since the last call
+
+  VkInstance instance = VK_NULL_HANDLE;
+  VkPhysicalDevice physical = VK_NULL_HANDLE;
+  VkDevice device = VK_NULL_HANDLE;
+  VkQueue queue = VK_NULL_HANDLE;
+  int locks = 0, unlocks = 0;  ///< of the queue, by weir
+
+ private:
+  App() = default;
+  bool make_instance(std::string& reason);
+  bool make_device(std::string& reason);
+  template <class F>
+  F get(const char* name) const;
+
+  bool validated_ = false;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+};
+
+/// Suite on weir's own first Vulkan device.
+class OnVulkan : public testing::Test {
+ protected:
+  void SetUp() override;
+  [[nodiscard]] Device device() const { return vulkan::device(0); }
+};
+
+/// Suite on an application's device, which weir adopts; at the end it is given back and nothing of weir's is left.
+class OnApp : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  [[nodiscard]] const Device& device() const { return *adopted_; }
+  /// Give the device back before TearDown.
+  void give_back();
+
+  std::unique_ptr<App> app;
+
+ private:
+  std::optional<Device> adopted_;
+};
+
+/// Run the tests matching `filter` (also disabled ones) of this program in a new process with `environment`; the
+/// output in case of failure.
+testing::AssertionResult passes_alone(const std::string& filter, const std::vector<std::string>& environment);
+
+}  // namespace weir::vulkan::test

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Driver calls that fail, one after the other: nothing leaks (TearDown counts) and the message names the call.
+#include "app.hpp"
+#include "expect.hpp"
+#include "sink.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::vulkan::test {
+
+class Failures : public OnApp {
+ protected:
+  static void next(const char* call, VkResult result, int nth = 1) { calls().fail[call] = {nth, result}; }
+};
+
+TEST_F(Failures, ExhaustionOfEachCallIsOutOfMemory) {
+  const Stream stream{device()};
+  const auto resource = make_readback_resource(device(), {.exportable = true});
+  for (const char* call : {"vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory"}) {
+    next(call, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    EXPECT_OUT_OF_MEMORY(resource->allocate(64, stream), call);
+    next(call, VK_ERROR_OUT_OF_HOST_MEMORY);
+    EXPECT_FALSE(resource->try_allocate(64, stream)) << call;
+  }
+  next("vkMapMemory", VK_ERROR_MEMORY_MAP_FAILED);
+  EXPECT_FALSE(resource->try_allocate(64, stream));
+  EXPECT_TRUE(resource->try_allocate(64, stream));
+}
+
+TEST_F(Failures, OtherFailuresAreErrors) {
+  const Stream stream{device()};
+  const auto resource = make_device_resource(device());
+  next("vkAllocateMemory", VK_ERROR_DEVICE_LOST);
+  EXPECT_ERROR(resource->try_allocate(64, stream), Errc::device_lost, "vkAllocateMemory failed with VK_ERROR_DEVICE_LOST");
+  next("vkCreateSemaphore", VK_ERROR_OUT_OF_HOST_MEMORY);
+  EXPECT_ERROR(Stream{device()}, Errc::out_of_memory, "vkCreateSemaphore");
+}
+
+TEST_F(Failures, AnOperationThatCannotBeRecordedChangesNothing) {
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device())->allocate(64, stream);
+  for (const char* call : {"vkCreateCommandPool", "vkAllocateCommandBuffers", "vkResetCommandPool",
+                           "vkBeginCommandBuffer"}) {
+    next(call, VK_ERROR_OUT_OF_HOST_MEMORY);
+    EXPECT_ERROR(buffer.fill(std::byte{1}, stream), Errc::out_of_memory, call);
+  }
+  next("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  EXPECT_OUT_OF_MEMORY(buffer.fill(std::byte{1}, 1, 2, stream), "scratch");
+  const Stream other{device()};
+  other.record().wait();
+  stream.wait(other.record());
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+}
+
+TEST_F(Failures, ARefusedSubmitEndsTheStreamAndSaysSoOnce) {
+  {
+    const Stream stream{device()};
+    Buffer buffer = make_device_resource(device())->allocate(64, stream);
+    buffer.fill(std::byte{1}, stream);
+    next("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
+    EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "vkQueueSubmit failed with VK_ERROR_DEVICE_LOST");
+    EXPECT_ERROR(buffer.fill(std::byte{1}, stream), Errc::device_lost, "vkQueueSubmit");
+    EXPECT_EQ(weir::test::take_reports().size(), 1u);
+  }
+  const Stream fresh{device()};  // only that stream is lost
+  fresh.synchronize();
+}
+
+TEST_F(Failures, ALostDeviceIsNoticedWhileWaiting) {
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device())->allocate(64, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.flush();
+  const Event event = stream.record();
+  next("vkWaitSemaphores", VK_ERROR_DEVICE_LOST);
+  next("vkGetSemaphoreCounterValue", VK_ERROR_DEVICE_LOST, 1);
+  EXPECT_EQ(event.wait(std::chrono::seconds{5}), WaitStatus::lost);
+  EXPECT_EQ(weir::test::take_reports().size(), 1u);
+  app->wait_idle();  // it is not really lost
+}
+
+TEST_F(Failures, ImportAndExport) {
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device(), {.exportable = true})->allocate(64, stream);
+  next("vkGetMemoryFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
+  EXPECT_ERROR(buffer.ipc_descriptor(stream), Errc::out_of_memory, "vkGetMemoryFdKHR");
+}
+
+}  // namespace weir::vulkan::test
