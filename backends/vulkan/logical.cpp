@@ -86,6 +86,35 @@ void Logical::collect() noexcept {
   buried_.store(!graveyard_.empty(), std::memory_order_release);
 }
 
+VkSemaphore Logical::take_semaphore() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!semaphores_.empty()) {
+      VkSemaphore semaphore = semaphores_.back();
+      semaphores_.pop_back();
+      return semaphore;
+    }
+  }
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  check(fn.vkCreateSemaphore(handle, &info, nullptr, &semaphore), "vkCreateSemaphore", name_);
+  return semaphore;
+}
+
+void Logical::give_semaphore(VkSemaphore semaphore) noexcept {
+  const std::scoped_lock lock(mutex_);
+  try {
+    semaphores_.push_back(semaphore);
+  } catch (...) {
+    fn.vkDestroySemaphore(handle, semaphore, nullptr);
+  }
+}
+
 void Logical::add_segment(int number) noexcept {
   const std::scoped_lock lock(mutex_);
   alive_.segments += static_cast<std::size_t>(number);
@@ -114,8 +143,13 @@ Population Logical::settle() {
     } catch (const Error&) {  // lost: nothing runs any more
     }
   }
+  for (auto& queue : queues_) {
+    const std::scoped_lock busy(*queue);
+    fn.vkQueueWaitIdle(queue->handle);
+  }
   last.clear();
   lock.lock();
+  for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);
   return alive_;
 }
 

@@ -61,11 +61,15 @@ class Logical {
   /// Destroy what is done. Cheap when nothing is buried.
   void collect() noexcept;
 
+  /// A timeline semaphore with nothing pending. Throws.
+  [[nodiscard]] VkSemaphore take_semaphore();
+  void give_semaphore(VkSemaphore semaphore) noexcept;
+
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
   /// Wait up to `limit` for the last stream to end. Whether it did.
   bool wait_for_streams(std::chrono::nanoseconds limit);
-  /// Wait for everything buried, destroy it, and say what is still alive.
+  /// Wait for the queues and everything buried, destroy it and what is kept, and say what is still alive.
   Population settle();
 
   PhysicalDevice& device;
@@ -82,6 +86,7 @@ class Logical {
   std::condition_variable ended_;
   Population alive_;
   std::list<Flight> graveyard_;
+  std::vector<VkSemaphore> semaphores_;  // to be used again
   std::atomic<bool> buried_{false};
 };
 

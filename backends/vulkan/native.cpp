@@ -81,7 +81,7 @@ NativeStream native(const Stream& stream) {
   if (!state.wait_submitted(value)) state.throw_if_lost();
   state.ensure_marked(value);
   return {state.logical().handle, state.queue().handle, state.logical().device.family, state.timeline()->semaphore(),
-          value};
+          state.semaphore_value(value)};
 }
 
 void wait(const Stream& stream, VkSemaphore_T* semaphore, std::uint64_t value) {

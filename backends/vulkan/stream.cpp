@@ -198,12 +198,13 @@ void BatchedStream::submit_batch(const Batch& batch) {
   for (const auto& timeline : batch.waited) semaphores.push_back(timeline->semaphore());
   const std::vector<VkPipelineStageFlags> stages(semaphores.size(), everything);
   const VkSemaphore own = timeline_->semaphore();
+  const std::uint64_t signal = timeline_->raw(batch.value);
   VkTimelineSemaphoreSubmitInfo values{};
   values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
   values.waitSemaphoreValueCount = static_cast<std::uint32_t>(wait_values_.size());
   values.pWaitSemaphoreValues = wait_values_.data();
   values.signalSemaphoreValueCount = 1;
-  values.pSignalSemaphoreValues = &batch.value;
+  values.pSignalSemaphoreValues = &signal;
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.pNext = &values;

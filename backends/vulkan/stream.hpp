@@ -22,9 +22,11 @@ class Waitable : public spi::StreamState {
  public:
   Waitable(Logical& logical, std::shared_ptr<Timeline> timeline);
 
-  /// The semaphore, and the value of it that stands for `value`.
+  /// The semaphore, and what it counts at `value`.
   [[nodiscard]] const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
-  [[nodiscard]] virtual std::uint64_t semaphore_value(std::uint64_t value) const noexcept { return value; }
+  [[nodiscard]] virtual std::uint64_t semaphore_value(std::uint64_t value) const noexcept {
+    return timeline_->raw(value);
+  }
   [[nodiscard]] Logical& logical() const noexcept { return logical_; }
 
  protected:

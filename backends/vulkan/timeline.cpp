@@ -14,19 +14,17 @@ constexpr std::uint64_t lost_value = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-Timeline::Timeline(Logical& logical) : logical_(logical), owned_(true) {
-  VkSemaphoreTypeCreateInfo type{};
-  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &type;
-  check(logical.fn.vkCreateSemaphore(logical.handle, &info, nullptr, &semaphore_), "vkCreateSemaphore",
-        logical.name());
+Timeline::Timeline(Logical& logical) : logical_(logical), semaphore_(logical.take_semaphore()), owned_(true) {
+  try {
+    base_ = value();  // all its signals are complete
+  } catch (...) {
+    logical_.give_semaphore(semaphore_);
+    throw;
+  }
 }
 
 Timeline::~Timeline() {
-  if (owned_ && !forked()) logical_.fn.vkDestroySemaphore(logical_.handle, semaphore_, nullptr);
+  if (owned_ && !forked()) logical_.give_semaphore(semaphore_);
 }
 
 std::uint64_t Timeline::value() const {
@@ -34,21 +32,22 @@ std::uint64_t Timeline::value() const {
   VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
   if (reached == lost_value) result = VK_ERROR_DEVICE_LOST;
   check(result, "vkGetSemaphoreCounterValue", logical_.name());
-  return reached;
+  return reached - base_;
 }
 
 bool Timeline::passed(std::uint64_t wanted) const noexcept {
   std::uint64_t reached = 0;
   const VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
-  return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && reached >= wanted);
+  return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && reached >= raw(wanted));
 }
 
 WaitStatus Timeline::wait(std::uint64_t wanted, std::chrono::nanoseconds timeout) const {
+  const std::uint64_t target = raw(wanted);
   VkSemaphoreWaitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
   info.semaphoreCount = 1;
   info.pSemaphores = &semaphore_;
-  info.pValues = &wanted;
+  info.pValues = &target;
   const auto limit = timeout.count() < 0 ? std::numeric_limits<std::uint64_t>::max()
                                          : static_cast<std::uint64_t>(timeout.count());
   VkResult result;

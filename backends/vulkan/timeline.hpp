@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A timeline semaphore with its lifetime. Streams own one; every submitted batch that waits on one keeps it alive.
+// Semaphores are used again, not destroyed: Mesa's submit thread (22.3) still touches those that a batch waited on for
+// a moment after the batch is complete. So a timeline's values begin at `base`, where the one before left off.
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +16,7 @@ class Logical;
 
 class Timeline {
  public:
-  /// A new one at value 0. Throws.
+  /// One at value 0. Throws.
   explicit Timeline(Logical& logical);
   /// One that an application owns and keeps.
   Timeline(Logical& logical, VkSemaphore semaphore) noexcept : logical_(logical), semaphore_(semaphore) {}
@@ -23,6 +25,8 @@ class Timeline {
   Timeline& operator=(const Timeline&) = delete;
 
   [[nodiscard]] VkSemaphore semaphore() const noexcept { return semaphore_; }
+  /// What the semaphore itself counts at `value`.
+  [[nodiscard]] std::uint64_t raw(std::uint64_t value) const noexcept { return base_ + value; }
   /// The value it has reached. Throws when the device is lost.
   [[nodiscard]] std::uint64_t value() const;
   /// As above; a lost device has reached everything, since nothing will use memory any more.
@@ -33,6 +37,7 @@ class Timeline {
  private:
   Logical& logical_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;
+  std::uint64_t base_ = 0;
   bool owned_ = false;
 };
 

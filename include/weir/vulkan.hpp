@@ -118,7 +118,7 @@ struct AdoptOptions {
 /// invalid_argument, unsupported, incompatible.
 [[nodiscard]] Device adopt(const AdoptOptions& options);
 
-/// End an adoption: wait for weir's work and destroy what weir made on the device. Afterwards the application may
+/// End an adoption: wait for weir's work and the adopted queues, and destroy what weir made on the device. Afterwards the application may
 /// destroy it, and everything that names it here throws `closed`. Throws invalid_argument while buffers or streams of
 /// it are alive; nothing has changed then.
 void release(const Device& device);

@@ -85,6 +85,7 @@ TEST_F(Waits, ApplicationAndWeirAlternate) {
   }
   EXPECT_EQ(first_byte(buffer, stream), std::byte{20});
   buffer.close();
+  app->wait_idle();
   app->destroy(theirs);
 }
 
@@ -97,6 +98,7 @@ TEST_F(Waits, NativeSignalsAlsoWhenTheLastWorkWasOnTheHost) {
   with_queue(stream, [&](VkQueue_T*) { app->submit(ours.semaphore, ours.value, theirs, 1); });
   vulkan::wait(stream, theirs, 1);
   EXPECT_EQ(stream.synchronize(std::chrono::seconds{20}), WaitStatus::ready);
+  app->wait_idle();
   app->destroy(theirs);
 }
 
