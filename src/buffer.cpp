@@ -57,18 +57,28 @@ Buffer Buffer::slice(std::size_t offset, std::size_t bytes) const {
 }
 
 void Buffer::close() noexcept {
-  spi::Block* last = block_.exchange(nullptr, std::memory_order_acq_rel);
-  if (!last) return;
-  // A single owner cannot gain another meanwhile, so it needs no read-modify-write.
-  if (last->owners.load(std::memory_order_acquire) == 1 ||
-      last->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    MemoryResource::deallocate(*last);
-  }
+  if (spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel)) drop(*mine);
 }
 
 void Buffer::close(const Stream& stream) {
-  if (block()) use_on(stream);
-  close();
+  auto& state = stream.state();
+  spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel);  // of several threads, one gets it
+  if (!mine) return;
+  try {
+    mine->used(state, state.position());
+  } catch (...) {
+    block_.store(mine, std::memory_order_release);
+    throw;
+  }
+  drop(*mine);
+}
+
+// A single owner cannot gain another meanwhile, so it needs no read-modify-write.
+void Buffer::drop(spi::Block& block) noexcept {
+  if (block.owners.load(std::memory_order_acquire) == 1 ||
+      block.owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    MemoryResource::deallocate(block);
+  }
 }
 
 void Buffer::use_on(const Stream& stream) const {

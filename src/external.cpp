@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 
-#include "block_store.hpp"
 #include "reclaim.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/backend.hpp"
@@ -53,20 +52,10 @@ class ExternalResource final : public MemoryResource, public detail::ReclaimList
   }
 
   void do_deallocate(spi::Block& block) noexcept override {
-    auto segment = spi::Ref<spi::Segment>::adopt(block.segment);
-    std::vector<spi::Point> points;
-    try {
-      points = block.take_points();
-    } catch (const std::exception& error) {
-      report({{}, "Buffer::close", error.what()});
-      (void)segment.detach();
-    }
     --live_;
-    const auto last = blocks_.put(block);
-    if (!segment) return;
-    const KindInfo* info = segment->device->find(segment->kind);
-    detail::release_after(std::move(segment), std::move(points), info && info->release_blocks, *this,
-                          shared_from_this());
+    const spi::Segment& segment = *block.segment;
+    const KindInfo* info = segment.device->find(segment.kind);
+    detail::end_block(block, blocks_, info && info->release_blocks, *this, shared_from_this());
   }
 
   void segment_released(std::size_t bytes) noexcept override { in_use_ -= bytes; }

@@ -7,7 +7,7 @@
 
 #include "backend_registry.hpp"
 #include "ipc_wire.hpp"
-#include "ready_pipe.hpp"
+#include "ready_point.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir {
@@ -47,6 +47,17 @@ void check_identity(const detail::WireDescriptor& wire, const spi::DeviceState& 
   if (!info || !info->exportable) {
     throw Error(Errc::corrupt_descriptor, "descriptor: memory kind " + std::string(to_string(wire.kind)) +
                                               " of " + device.describe() + " is never exported");
+  }
+}
+
+// Opening takes no new memory, so a driver that runs out of it was asked for more than there is behind the handle.
+spi::Ref<spi::Segment> import_segment(spi::DeviceState& device, spi::ImportRequest request) {
+  try {
+    return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, std::move(request)));
+  } catch (const Error& error) {
+    if (error.code() != Errc::out_of_memory) throw;
+    throw Error(Errc::corrupt_descriptor,
+                std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
   }
 }
 
@@ -108,8 +119,7 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   check_identity(wire, device);
   Event ready;
   if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
-  auto segment = spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(
-      device, {wire.handle, std::move(fds[0]), wire.segment_size, wire.kind, wire.read_only}));
+  auto segment = import_segment(device, {wire.handle, std::move(fds[0]), wire.segment_size, wire.kind, wire.read_only});
   segment->set_id(wire.segment);
   stream.wait(ready);
   return spi::make_external_buffer(std::move(segment), wire.offset, wire.size, stream);

@@ -154,6 +154,9 @@ WireDescriptor decode(std::span<const std::byte> bytes) {
   if (d.alignment == 0 || (d.alignment & (d.alignment - 1)) != 0) {
     corrupt("alignment " + number(d.alignment) + " is not a power of two");
   }
+  if (d.offset % d.alignment != 0) {
+    corrupt("alignment " + number(d.alignment) + " is not that of offset " + number(d.offset));
+  }
   d.backend = get_text(bytes, at_backend, backend_size, "backend");
   d.driver = get_text(bytes, at_driver, driver_size, "driver");
   for (std::size_t i = at_reserved; i < at_checksum; ++i) {

@@ -151,6 +151,20 @@ void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> point
   }
 }
 
+void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,
+               const std::shared_ptr<void>& keep) noexcept {
+  auto segment = spi::Ref<spi::Segment>::adopt(block.segment);
+  std::vector<spi::Point> points;
+  try {
+    points = block.take_points();
+  } catch (const std::exception& error) {  // no memory for the list: leak rather than free too early
+    report({{}, "Buffer::close", error.what()});
+    (void)segment.detach();
+  }
+  const auto last = blocks.put(block);
+  if (segment) release_after(std::move(segment), std::move(points), release_blocks, listener, keep);
+}
+
 void drain_releases(const spi::DeviceState& device) { reclaimer().drain(device); }
 bool settle_releases(const spi::DeviceState& device) { return reclaimer().settle(device); }
 

@@ -2,8 +2,10 @@
 #pragma once
 // Segments whose memory may go back to the driver once points have passed. Nobody waits for them: a worker does.
 
+#include <memory>
 #include <vector>
 
+#include "block_store.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir::detail {
@@ -21,6 +23,10 @@ class ReclaimListener {
 /// cannot block, in stream order if the driver can, else by the worker. `keep` lives until `listener` was told.
 void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> points, bool release_blocks,
                    ReclaimListener& listener, std::shared_ptr<void> keep) noexcept;
+
+/// End a block without owners: put it back into `blocks` and release its segment after all its points.
+void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,
+               const std::shared_ptr<void>& keep) noexcept;
 
 /// Wait until every release for `device` handed in before this call is done.
 void drain_releases(const spi::DeviceState& device);

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
 #include <atomic>
-#include <bit>
 
-#include "block_store.hpp"
 #include "reclaim.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir {
 namespace {
-
-using detail::BlockStore;
 
 class Counters {
  public:
@@ -87,29 +83,17 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
   }
 
   void do_deallocate(spi::Block& block) noexcept override {
-    auto segment = spi::Ref<spi::Segment>::adopt(block.segment);
-    std::vector<spi::Point> points;
-    try {
-      points = block.take_points();
-    } catch (const std::exception& error) {  // no memory for the list: leak rather than free too early
-      report({{}, "Buffer::close", error.what()});
-      (void)segment.detach();
-    }
     counters_.deallocate(block.size);
-    const auto last = blocks_.put(block);
-    if (!segment) return;
-    detail::release_after(std::move(segment), std::move(points), info_.release_blocks, *this, keep_alive());
+    detail::end_block(block, blocks_, info_.release_blocks, *this, shared_from_this());
   }
 
   void segment_released(std::size_t bytes) noexcept override { counters_.unreserve(bytes); }
-
-  std::shared_ptr<void> keep_alive() noexcept { return shared_from_this(); }
 
   KindInfo info_;
   std::uint64_t flags_;
   std::shared_ptr<void> keep_;  // what flags_ refers to
   Counters counters_;
-  BlockStore blocks_;
+  detail::BlockStore blocks_;
 };
 
 }  // namespace

@@ -78,6 +78,8 @@ std::uint64_t StreamState::put(Op op) {
     StreamState& other = *wait->other;
     if (&other == this || other.reached(wait->value)) return issued_.load(std::memory_order_acquire);
     other.throw_if_lost();
+    const bool ours = other.device().backend == device_->backend;
+    if (foreign() && ours && !other.wait_submitted(wait->value)) other.throw_if_lost();
     if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
   }
   Lock lock(mutex_);

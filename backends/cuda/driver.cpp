@@ -99,10 +99,10 @@ std::string kernel_module_version() {
 }  // namespace
 
 const Driver* load_driver(std::string& reason) {
-  static const auto outcome = [] {
-    std::string why;
-    loaded = load(why);
-    return *new std::string(why);
+  static const auto& outcome = *[] {
+    auto* why = new std::string;
+    loaded = load(*why);
+    return why;
   }();
   if (!loaded) reason = outcome;
   return loaded;

@@ -2,6 +2,8 @@
 // Physical memory mapped into reserved addresses, and its names for other processes.
 #include <fcntl.h>
 
+#include <string_view>
+
 #include "context_scope.hpp"
 #include "segment.hpp"
 
@@ -46,7 +48,7 @@ CUresult Mapping::import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, co
     return read;
   }
   if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties.location.id != gpu.ordinal) {
-    throw Error(Errc::incompatible, "the memory to import is not on " + gpu.describe());
+    throw Error(Errc::incompatible, "the memory to import is not on device " + gpu.describe());
   }
   return map(bytes, read_only, call);
 }
@@ -91,6 +93,23 @@ bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
   return kind == spi::HandleKind::cuda_vmm_fd && vmm && vmm->exportable;
 }
 
+namespace {
+
+// A descriptor of something else, or of another size, is the sender's mistake; all else is the driver's matter.
+void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_t bytes) {
+  const auto code = code_of(result);
+  const bool lost = code == Errc::device_lost && result != CUDA_ERROR_UNKNOWN;
+  const bool names_it =
+      std::string_view(call) == "cuMemImportFromShareableHandle" || std::string_view(call) == "cuMemMap";
+  if (result != CUDA_SUCCESS && names_it && !lost && code != Errc::out_of_memory) {
+    throw Error(Errc::corrupt_descriptor, "the file does not name " + std::to_string(bytes) + " bytes of memory of " +
+                                              gpu.describe() + ": " + call + ": " + describe(result));
+  }
+  check(result, call, "import of ", bytes, " bytes on ", gpu);
+}
+
+}  // namespace
+
 // The driver keeps its own reference: the descriptor is ours to close, whatever happens.
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
   Gpu& gpu = gpu_of(device);
@@ -104,11 +123,15 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
                                         " bytes is no multiple of the granularity of " + gpu.describe() + ", " +
                                         std::to_string(info.granularity));
   }
+  if (request.size > gpu.total_memory) {
+    throw Error(Errc::corrupt_descriptor, "a segment of " + std::to_string(request.size) + " bytes is larger than " +
+                                              gpu.describe() + ", which has " + std::to_string(gpu.total_memory));
+  }
   const ContextScope scope(gpu.context());
   auto segment = std::make_unique<VmmSegment>(gpu, info, request.size);
   const char* call = "";
   const auto result = segment->mapping.import(gpu, request.size, request.fd.get(), request.read_only, call);
-  check(result, call, "import of ", request.size, " bytes on ", gpu);
+  refuse_import(gpu, result, call, request.size);
   segment->kind = request.memory_kind;
   segment->imported = true;
   segment->read_only = request.read_only;

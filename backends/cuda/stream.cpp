@@ -181,17 +181,13 @@ bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
 }
 
 void GpuStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t /*value*/) {
-  if (other.device().backend == device().backend && other.submitted(wanted)) {
-    bool complete = false;
-    const EventRef event = static_cast<GpuStream&>(other).event_after(wanted, complete);
-    if (complete) return;
-    if (event) {
-      const Turn turn(*this);
-      check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
-      return;
-    }
-  }
-  wait_through_host(other, wanted);
+  if (other.device().backend != device().backend) return wait_through_host(other, wanted);
+  bool complete = false;
+  const EventRef event = static_cast<GpuStream&>(other).event_after(wanted, complete);
+  if (complete) return;
+  if (!event) throw Error(Errc::device_lost, device().describe() + ": a point is waited for that was never recorded");
+  const Turn turn(*this);
+  check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
 }
 
 namespace {

@@ -49,7 +49,7 @@ Device adopt(const AdoptOptions& options) {
   if (const char* missing = fn.load(instance->fn.vkGetDeviceProcAddr, options.device))
     throw Error(Errc::incompatible, std::string("vulkan::adopt: the device has no ") + missing);
 
-  watch_forks();
+  watch_process();
   static std::atomic<int> adopted{0};
   const PhysicalDevice::Enabled enabled{options.queue_family, static_cast<std::uint32_t>(options.queues.size()),
                                         options.buffer_device_address, options.external_memory_fd};

@@ -43,6 +43,9 @@ struct Pattern {
 }  // namespace
 
 void BatchedStream::do_copy(const spi::CopyOp& op, std::uint64_t value) {
+  check_process();
+  const DriverCall call;
+  if (!call) return;
   open();
   copy(memory_of(op.dst), op.dst.offset, memory_of(op.src), op.src.offset, op.bytes);
   recorded(value, op.bytes);
@@ -55,6 +58,9 @@ void BatchedStream::copy(Memory& dst, std::size_t dst_offset, Memory& src, std::
 }
 
 void BatchedStream::do_fill(const spi::FillOp& op, std::uint64_t value) {
+  check_process();
+  const DriverCall call;
+  if (!call) return;
   Memory& dst = memory_of(op.dst);
   const Pattern pattern(op.pattern, op.pattern_bytes);
   const std::size_t begin = op.dst.offset;

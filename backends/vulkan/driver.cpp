@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "errors.hpp"
 #include "validation.hpp"
@@ -22,7 +24,17 @@ struct GlobalTable {
 #include "symbols.inc"
 };
 
-std::atomic<bool> in_forked_child{false};
+std::atomic<bool> forked{false};
+std::atomic<bool> gone{false};
+std::atomic<int> inside{0};
+
+constexpr std::chrono::milliseconds patience{100};
+
+void end_of_process() noexcept {
+  gone.store(true);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (inside.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+}
 
 bool is_set(const char* name) noexcept {
   const char* value = secure_getenv(name);
@@ -82,17 +94,27 @@ std::string version_string(std::uint32_t version) {
          std::to_string(VK_API_VERSION_PATCH(version));
 }
 
-bool forked() noexcept { return in_forked_child.load(std::memory_order_relaxed); }
-
-void watch_forks() noexcept {
+void watch_process() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
+    pthread_atfork(nullptr, nullptr, [] {
+      forked.store(true);
+      gone.store(true);
+      inside.store(0);  // whoever was inside is not in this process
+    });
   });
+  std::atexit([] { end_of_process(); });
 }
 
+DriverCall::DriverCall() noexcept {
+  inside.fetch_add(1);
+  allowed_ = !gone.load();
+}
+
+DriverCall::~DriverCall() { inside.fetch_sub(1); }
+
 void check_process() {
-  if (forked())
+  if (forked.load(std::memory_order_relaxed))
     throw Error(Errc::unsupported, "Vulkan was loaded before this process was forked and cannot be used in the child: "
                                    "spawn a new program instead");
 }
@@ -119,7 +141,6 @@ const Instance* open_instance(std::string& reason) {
   info.pApplicationInfo = &application;
   validation.extend(info);
   auto instance = new Instance;
-  watch_forks();
   if (VkResult result = global.vkCreateInstance(&info, nullptr, &instance->handle); result != VK_SUCCESS) {
     reason = explain_create(result);
     delete instance;
@@ -131,6 +152,7 @@ const Instance* open_instance(std::string& reason) {
     return nullptr;
   }
   validation.listen(get, instance->handle);
+  watch_process();
   return instance;
 }
 

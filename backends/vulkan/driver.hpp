@@ -50,10 +50,25 @@ const Instance* open_instance(std::string& reason);
 /// "1.3.230"
 std::string version_string(std::uint32_t version);
 
-/// Whether this process was forked from one that had loaded Vulkan: nothing here may reach the driver any more.
-bool forked() noexcept;
-void watch_forks() noexcept;
-/// Throw unsupported if so.
+/// Notice forks and the end of the process from now on. Call again after whatever makes drivers register exit
+/// handlers: what is registered last runs first.
+void watch_process() noexcept;
+/// Whether this process was forked from one that had loaded Vulkan. Throws unsupported if so.
 void check_process();
+
+/// Held around calls from destructors and workers. False in a forked child and once the process ends: the driver and
+/// its layers take their state down without asking who still runs, so it must not be called; everything counts as
+/// complete. The end of the process waits a moment for those who are inside.
+class DriverCall {
+ public:
+  DriverCall() noexcept;
+  ~DriverCall();
+  DriverCall(const DriverCall&) = delete;
+  DriverCall& operator=(const DriverCall&) = delete;
+  explicit operator bool() const noexcept { return allowed_; }
+
+ private:
+  bool allowed_;
+};
 
 }  // namespace weir::vulkan

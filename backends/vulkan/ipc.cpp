@@ -80,6 +80,10 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   Offer offer(fd);
   const VkResult result = made->build(offer.fd(), shortage);
   if (made->memory != VK_NULL_HANDLE) offer.taken();
+  if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // what drivers say of a file that holds less than the descriptor claims
+    throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment size of " + std::to_string(bytes) +
+                                              " bytes was refused as out of memory; the memory that came is smaller, "
+                                              "or there is no room for it here");
   if (result < 0)
     fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(),
          logical.name() + ": opening " + std::to_string(bytes) + " bytes of another process");

@@ -46,6 +46,7 @@ std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
     if (fn.vkDestroyDevice) fn.vkDestroyDevice(handle, nullptr);
     throw Error(Errc::incompatible, device.describe() + ": its driver has no " + missing);
   }
+  watch_process();
   auto logical = std::make_unique<Logical>(device, handle, fn, false);
   for (std::uint32_t i = 0; i < device.queue_count; ++i) {
     VkQueue queue = VK_NULL_HANDLE;
@@ -68,14 +69,14 @@ Queue& Logical::next_queue() noexcept {
 }
 
 void Logical::bury(std::list<Flight> flight) noexcept {
-  if (forked() || flight.front().timeline->passed(flight.front().value)) return;  // destroyed here
+  if (flight.front().timeline->passed(flight.front().value)) return;  // destroyed here
   const std::scoped_lock lock(mutex_);
   graveyard_.splice(graveyard_.end(), flight);
   buried_.store(true, std::memory_order_release);
 }
 
 void Logical::collect() noexcept {
-  if (!buried_.load(std::memory_order_acquire) || forked()) return;
+  if (!buried_.load(std::memory_order_acquire)) return;
   std::list<Flight> done;  // destroyed without the lock: scratch memory counts itself out
   const std::scoped_lock lock(mutex_);
   for (auto flight = graveyard_.begin(); flight != graveyard_.end();) {
@@ -107,6 +108,8 @@ VkSemaphore Logical::take_semaphore() {
 }
 
 void Logical::give_semaphore(VkSemaphore semaphore) noexcept {
+  const DriverCall call;
+  if (!call) return;
   const std::scoped_lock lock(mutex_);
   try {
     semaphores_.push_back(semaphore);

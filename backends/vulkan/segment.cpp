@@ -35,12 +35,14 @@ Memory::Memory(Logical& on, MemoryKind memory_kind, std::size_t bytes) noexcept 
 }
 
 Memory::~Memory() {
-  if (owned_ && !forked()) {
+  const DriverCall call;
+  if (!call) return;
+  if (owned_) {
     logical.fn.vkDestroyBuffer(logical.handle, buffer, nullptr);
     logical.fn.vkFreeMemory(logical.handle, memory, nullptr);  // unmaps
   }
   if (counted_) logical.allocations.fetch_sub(1, std::memory_order_relaxed);
-  if (!forked()) logical.add_segment(-1);
+  logical.add_segment(-1);
 }
 
 Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage) {

@@ -27,7 +27,8 @@ Slot::Slot(Logical& on) : logical(on) {
 }
 
 Slot::~Slot() {
-  if (!forked()) logical.fn.vkDestroyCommandPool(logical.handle, pool, nullptr);
+  const DriverCall call;
+  if (call) logical.fn.vkDestroyCommandPool(logical.handle, pool, nullptr);
 }
 
 void Slot::begin() {

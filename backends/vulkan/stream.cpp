@@ -54,7 +54,8 @@ BatchedStream::BatchedStream(Logical& logical)
 
 // Nobody can reach the stream any more. What was recorded still runs; what is on its way is destroyed when it is done.
 BatchedStream::~BatchedStream() {
-  if (forked()) return;
+  const DriverCall call;
+  if (!call) return;
   try {
     if (!lost()) do_flush();
   } catch (const std::system_error& error) {
@@ -78,6 +79,8 @@ bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept
 // What was recorded before must not wait, so it goes first.
 void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) {
   check_process();
+  const DriverCall call;
+  if (!call) return;
   if (open_ && last_ > flight().value) submit();
   auto& waitable = static_cast<Waitable&>(other);
   const auto found = std::find(waited_.begin(), waited_.end(), waitable.timeline());
@@ -96,14 +99,14 @@ void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::
 void BatchedStream::do_mark(std::uint64_t value) { last_ = std::max(last_, value); }
 
 void BatchedStream::do_flush() {
-  if (last_ <= flight().value) return;
   check_process();
+  const DriverCall call;
+  if (!call || last_ <= flight().value) return;
   submit();
 }
 
 void BatchedStream::open() {
   if (open_) return;
-  check_process();
   auto slot = take_slot();
   slot->begin();
   open_ = std::move(slot);
@@ -180,6 +183,7 @@ void BatchedStream::submit() {
     batch.value = last_;
     batch.slot = std::move(open_);
     batch.waited = std::exchange(waited_, {});
+    timeline_->signalled(last_);
     submit_batch(batch);
     wait_values_.clear();
   } catch (...) {
@@ -232,6 +236,7 @@ void BatchedStream::retire() noexcept {
   while (!batches.empty() && timeline_->passed(batches.front().value)) {
     auto& slot = batches.front().slot;
     if (slot && idle_.size() < idle_.capacity()) idle_.push_back(std::move(slot));
+    timeline_->completed(batches.front().value);
     batches.pop_front();
   }
 }

@@ -22,10 +22,10 @@ class Waitable : public spi::StreamState {
  public:
   Waitable(Logical& logical, std::shared_ptr<Timeline> timeline);
 
-  /// The semaphore, and what it counts at `value`.
+  /// The semaphore, and what it counts when the submitted `value` is complete.
   [[nodiscard]] const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
   [[nodiscard]] virtual std::uint64_t semaphore_value(std::uint64_t value) const noexcept {
-    return timeline_->raw(value);
+    return timeline_->raw(timeline_->signal_for(value));
   }
   [[nodiscard]] Logical& logical() const noexcept { return logical_; }
 

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 
 #include "driver.hpp"
 #include "weir/stream.hpp"
@@ -27,6 +29,12 @@ class Timeline {
   [[nodiscard]] VkSemaphore semaphore() const noexcept { return semaphore_; }
   /// What the semaphore itself counts at `value`.
   [[nodiscard]] std::uint64_t raw(std::uint64_t value) const noexcept { return base_ + value; }
+  /// Say that a batch which signals `value` is submitted / is known to be complete.
+  void signalled(std::uint64_t value);
+  void completed(std::uint64_t value) noexcept;
+  /// The first value that a submitted batch signals, from `value` on: what to wait for. The same to the driver, but
+  /// the validation layer (1.3.239) stalls on values that nobody signals.
+  [[nodiscard]] std::uint64_t signal_for(std::uint64_t value) const noexcept;
   /// The value it has reached. Throws when the device is lost.
   [[nodiscard]] std::uint64_t value() const;
   /// As above; a lost device has reached everything, since nothing will use memory any more.
@@ -38,6 +46,9 @@ class Timeline {
   Logical& logical_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;
   std::uint64_t base_ = 0;
+  mutable std::mutex mutex_;
+  std::deque<std::uint64_t> signals_;  // submitted, not known to be complete
+  std::uint64_t completed_ = 0;        // the last one that is
   bool owned_ = false;
 };
 

@@ -62,9 +62,11 @@ struct VmmOptions {
 /// Event, or a Buffer whose memory was used on it); `owner`, if given, is kept until then.
 ///
 /// Work that the application puts on the stream is ordered with weir's as it was put. Nothing is held back in software:
-/// a wait for a point of another backend, or for one that is not submitted yet, makes the stream wait on the device
-/// until a host thread saw the point. At most four such waits per device use a word in memory; further ones block a
-/// host function of the stream, and the driver may run other streams' host functions behind it. A stream that is being
+/// a wait for a point of another backend makes the stream wait on the device until a host thread saw the point, and a
+/// wait for a point of CUDA that weir still holds back returns once the driver has it. At most four waits on the device
+/// at a time use a word in memory; further ones block a host function of the stream, and the driver may run other
+/// streams' host functions behind it. While a stream waits so, others that share its hardware queue wait too: do not
+/// let what it waits for depend on CUDA work that is put later. A stream that is being
 /// captured is refused with unsupported. Throws incompatible when the stream is of another device.
 [[nodiscard]] Stream borrow(const Device& device, CUstream_st* stream, std::shared_ptr<void> owner = nullptr);
 

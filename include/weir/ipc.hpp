@@ -22,6 +22,8 @@ class Descriptor {
 
   /// Take bytes and descriptors from anywhere. Checks nothing yet; `open` does.
   Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds);
+  Descriptor(Descriptor&&) noexcept = default;
+  Descriptor& operator=(Descriptor&&) noexcept = default;
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::span<const spi::UniqueFd> fds() const noexcept { return fds_; }
 

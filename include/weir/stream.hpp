@@ -46,8 +46,10 @@ class Stream {
 
   /// The point after everything put on the stream so far.
   [[nodiscard]] Event record() const;
-  /// Order everything put on this stream from now on after `event`, of any stream of any backend. Never blocks: a
-  /// point that this stream's device cannot wait for by itself is waited for by a worker thread.
+  /// Order everything put on this stream from now on after `event`, of any stream of any backend. Does not block: a
+  /// point that this stream's device cannot wait for by itself is waited for by a worker thread. One exception: a
+  /// stream whose native handle others use cannot be held back, so its wait for a point of its own backend that is
+  /// still held back elsewhere returns once the driver has that point.
   void wait(const Event& event) const;
   /// Block until everything put on the stream so far is complete. Throws device_lost.
   void synchronize() const;

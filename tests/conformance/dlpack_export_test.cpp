@@ -21,7 +21,7 @@ class DlpackExport : public OnMemory {
     stream.synchronize();
   }
 };
-WEIR_FOR_EACH_MEMORY(DlpackExport);
+WEIR_FOR_EACH_ADDRESSABLE(DlpackExport);
 
 TEST_P(DlpackExport, DescribesTheTensor) {
   const Buffer buffer = resource->allocate(1000, stream);
@@ -42,7 +42,6 @@ TEST_P(DlpackExport, DescribesTheTensor) {
   EXPECT_EQ(t.dtype.code, kDLFloat);
   EXPECT_EQ(t.dtype.bits, 32);
   EXPECT_EQ(t.dtype.lanes, 1);
-  if (t.device.device_type == kDLVulkan) return;  // data is a handle there
   EXPECT_EQ(t.byte_offset, 0U);
   const auto address = reinterpret_cast<std::uintptr_t>(t.data);
   EXPECT_EQ(address, buffer.host_data() ? reinterpret_cast<std::uintptr_t>(buffer.host_data() + 8)
@@ -179,6 +178,20 @@ TEST_P(DlpackExport, ClosedBuffersAndMovedStreamsAreRefused) {
   tensor.buffer().close();
   EXPECT_ERROR(tensor.to_dlpack(stream), Errc::closed, "");
   EXPECT_ERROR(dlpack_device(tensor.buffer()), Errc::closed, "");
+  EXPECT_EQ(resource->stats().live_buffers, 0U);
+}
+
+class DlpackRefused : public OnMemory {};
+WEIR_FOR_EACH_UNADDRESSABLE(DlpackRefused);
+
+TEST_P(DlpackRefused, MemoryThatOnlyVulkanReaches) {
+  Buffer buffer = filled(pattern(64, 1));
+  EXPECT_EQ(dlpack_device(buffer).type, kDLVulkan);
+  EXPECT_EQ(dlpack_device(buffer).id, device().ordinal());
+  EXPECT_ERROR((buffer.view(u8, {64}).to_dlpack(stream)), Errc::unsupported, to_string(info().kind));
+  EXPECT_EQ(buffer.view(u8, {0}).to_dlpack(stream).get()->dl_tensor.data, nullptr);
+  EXPECT_BYTES(read(buffer, stream), pattern(64, 1));
+  buffer.close();
   EXPECT_EQ(resource->stats().live_buffers, 0U);
 }
 

@@ -94,7 +94,8 @@ TEST_P(Fill, LaterFillsWin) {
   Buffer buffer = resource->allocate(4096, stream);
   for (std::uint8_t i = 0; i < 100; ++i) buffer.fill(i, i, 4096U - 2U * i, stream);
   Bytes expected(4096);
-  for (std::size_t i = 0; i < 100; ++i) std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(i), 4096 - 2 * i, std::byte(i));
+  for (std::size_t i = 0; i < 100; ++i)
+    std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(i), 4096 - 2 * i, std::byte(i));
   EXPECT_BYTES(read(buffer, stream), expected);
 }
 

@@ -42,6 +42,19 @@ TEST_P(HostSpans, SourceIsReadBeforeTheCallReturns) {
   EXPECT_BYTES(read(large, stream), pattern(300001, 2));
 }
 
+TEST_P(HostSpans, BufferIsWrittenInStreamOrder) {
+  Buffer buffer = filled(pattern(1000, 3));
+  Gate gate;
+  gate.hold(stream);
+  const Buffer earlier = buffer.copy_to(stream);
+  buffer.copy_from(pattern(1000, 4), stream);
+  const Buffer later = buffer.copy_to(stream);
+  EXPECT_FALSE(stream.done());
+  gate.open();
+  EXPECT_BYTES(read(earlier, stream), pattern(1000, 3));
+  EXPECT_BYTES(read(later, stream), pattern(1000, 4));
+}
+
 TEST_P(HostSpans, TargetIsWrittenInStreamOrder) {
   Buffer buffer = filled(pattern(1000, 3));
   Bytes bytes = repeat(1000, 0x11);

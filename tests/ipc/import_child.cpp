@@ -3,7 +3,7 @@
 //   rewrite  open one descriptor, expect pattern(bytes, seed), write pattern(bytes, seed + 1), say "done"
 //   twice    the same with two descriptors of one buffer: read through one, write through the other
 //   hold     open one descriptor, say "open", keep it until the other end closes
-//   late     say "ready", wait for a line, then as rewrite: the exporter may be done with the buffer by then
+//   late     as rewrite, but between receiving and opening wait for a line: the exporter may be done by then
 // Whatever fails is said in the line, and the exit code is 1.
 
 #include <exception>
@@ -24,16 +24,14 @@ using namespace weir::test;
 
 constexpr int channel = Child::socket_in_child;
 
-Buffer receive_and_open(const Stream& stream) {
-  return ipc::open(ipc::receive(channel, std::chrono::seconds{30}), stream);
+Buffer receive_and_open(const Stream& stream, bool late = false) {
+  ipc::Descriptor descriptor = ipc::receive(channel, std::chrono::seconds{30});
+  if (late) (void)read_line(channel);
+  return ipc::open(std::move(descriptor), stream);
 }
 
 std::string run(const std::string& mode, const Stream& stream, std::size_t bytes, std::uint32_t seed) {
-  if (mode == "late") {
-    write_line(channel, "ready");
-    (void)read_line(channel);
-  }
-  Buffer reader = receive_and_open(stream);
+  Buffer reader = receive_and_open(stream, mode == "late");
   if (mode == "hold") {
     write_line(channel, "open");
     (void)read_line(channel);

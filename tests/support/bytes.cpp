@@ -23,9 +23,7 @@ Bytes part(std::span<const std::byte> bytes, std::size_t offset, std::size_t cou
   return {range.begin(), range.end()};
 }
 
-void write(Buffer& buffer, std::span<const std::byte> bytes, const Stream& stream) {
-  buffer.copy_from(bytes, stream);
-}
+void write(Buffer& buffer, std::span<const std::byte> bytes, const Stream& stream) { buffer.copy_from(bytes, stream); }
 
 Bytes read(const Buffer& buffer, const Stream& stream) {
   Bytes bytes(buffer.size());
@@ -44,8 +42,8 @@ testing::AssertionResult same_bytes(std::span<const std::byte> actual, std::span
   for (std::size_t i = 0; i < actual.size(); ++i) wrong += actual[i] != expected[i] ? 1 : 0;
   return testing::AssertionFailure() << wrong << " of " << actual.size() << " bytes differ, first byte "
                                      << here - actual.begin() << " is 0x" << std::hex << std::setfill('0')
-                                     << std::setw(2) << static_cast<unsigned>(*here) << ", expected 0x"
-                                     << std::setw(2) << static_cast<unsigned>(*there);
+                                     << std::setw(2) << static_cast<unsigned>(*here) << ", expected 0x" << std::setw(2)
+                                     << static_cast<unsigned>(*there);
 }
 
 }  // namespace weir::test

@@ -13,8 +13,7 @@ testing::AssertionResult names(const char* message, std::string_view text) {
 
 }  // namespace
 
-testing::AssertionResult fails_with(const std::function<void()>& function, Errc condition,
-                                    std::string_view text) {
+testing::AssertionResult fails_with(const std::function<void()>& function, Errc condition, std::string_view text) {
   try {
     function();
   } catch (const Error& error) {

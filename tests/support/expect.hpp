@@ -12,8 +12,7 @@
 namespace weir::test {
 
 /// Whether `function` throws weir::Error of `condition` whose message contains `text`.
-testing::AssertionResult fails_with(const std::function<void()>& function, Errc condition,
-                                    std::string_view text);
+testing::AssertionResult fails_with(const std::function<void()>& function, Errc condition, std::string_view text);
 /// Whether `function` throws weir::OutOfMemory whose message contains `text`.
 testing::AssertionResult runs_out_of_memory(const std::function<void()>& function, std::string_view text);
 

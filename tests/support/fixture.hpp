@@ -53,13 +53,14 @@ class OnDevice : public Excludable, public testing::WithParamInterface<Device> {
 
 }  // namespace weir::test
 
-#define WEIR_FOR_EACH_MEMORY(suite)                                                                       \
-  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
-  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::test::memories()), ::weir::test::MemoryName())
-#define WEIR_FOR_EACH_EXPORTABLE(suite)                                                                   \
-  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
-  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::test::exportable_memories()),          \
-                           ::weir::test::MemoryName())
-#define WEIR_FOR_EACH_DEVICE(suite)                                                                       \
-  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                                   \
-  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(::weir::devices()), ::weir::test::DeviceName())
+#define WEIR_FOR_EACH(suite, list, names)               \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite); \
+  INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(list), names())
+#define WEIR_FOR_EACH_MEMORY(suite) WEIR_FOR_EACH(suite, ::weir::test::memories(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_EXPORTABLE(suite) \
+  WEIR_FOR_EACH(suite, ::weir::test::exportable_memories(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_ADDRESSABLE(suite) \
+  WEIR_FOR_EACH(suite, ::weir::test::addressable_memories(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_UNADDRESSABLE(suite) \
+  WEIR_FOR_EACH(suite, ::weir::test::unaddressable_memories(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_DEVICE(suite) WEIR_FOR_EACH(suite, ::weir::devices(), ::weir::test::DeviceName)

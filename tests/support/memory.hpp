@@ -8,6 +8,13 @@
 
 #include "weir/memory_resource.hpp"
 
+namespace weir {
+
+/// How GoogleTest names a device in messages.
+void PrintTo(const Device& device, std::ostream* out);
+
+}  // namespace weir
+
 namespace weir::test {
 
 /// One (device, kind, exportable) that exists here.
@@ -25,6 +32,9 @@ std::ostream& operator<<(std::ostream& out, const Memory& memory);
 std::vector<Memory> memories();
 /// Those whose buffers go to other processes.
 std::vector<Memory> exportable_memories();
+/// Those with an address that a stranger can name, and the others: memory that only Vulkan reaches.
+std::vector<Memory> addressable_memories();
+std::vector<Memory> unaddressable_memories();
 /// Those of at most two devices per backend: for tests that cross memories with memories.
 std::vector<Memory> few_memories();
 

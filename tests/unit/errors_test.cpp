@@ -14,9 +14,9 @@
 namespace weir::test {
 namespace {
 
-constexpr Errc every[] = {Errc::invalid_argument,   Errc::unsupported,       Errc::incompatible, Errc::closed,
-                          Errc::device_lost,        Errc::peer_gone,         Errc::corrupt_descriptor,
-                          Errc::permission_denied,  Errc::timed_out,         Errc::out_of_memory};
+constexpr Errc every[] = {Errc::invalid_argument, Errc::unsupported,  Errc::incompatible,       Errc::closed,
+                          Errc::device_lost,      Errc::peer_gone,    Errc::corrupt_descriptor, Errc::permission_denied,
+                          Errc::timed_out,        Errc::out_of_memory};
 
 TEST(Errors, CompareWithConditions) {
   for (const Errc mine : every) {

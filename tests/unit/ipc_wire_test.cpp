@@ -104,7 +104,8 @@ TEST(Wire, EveryLengthButOneIsRefused) {
   longer.push_back({});
   EXPECT_ERROR(detail::decode(longer), Errc::corrupt_descriptor, "257 bytes");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_ERROR(detail::decode(std::span(bytes).first(size)), Errc::corrupt_descriptor, std::to_string(size) + " bytes");
+    EXPECT_ERROR(detail::decode(std::span(bytes).first(size)), Errc::corrupt_descriptor,
+                 std::to_string(size) + " bytes");
   }
 }
 

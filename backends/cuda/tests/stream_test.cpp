@@ -179,9 +179,10 @@ TEST_F(Streams, WaitsForAPointThatIsNotSubmittedYet) {
   const Event event = held.record();
   const NativeStream native;
   const Stream borrowed = cuda::borrow(gpu(), native.get());
-  borrowed.wait(event);
-  EXPECT_EQ(borrowed.synchronize(5ms), WaitStatus::timeout);
+  auto waiting = std::async(std::launch::async, [&] { borrowed.wait(event); });
+  EXPECT_EQ(waiting.wait_for(5ms), std::future_status::timeout);
   gate.open();
+  waiting.get();
   borrowed.synchronize();
   EXPECT_TRUE(event.done());
 }

@@ -134,7 +134,9 @@ class StreamState {
   virtual bool calls_natively() const noexcept { return false; }
   virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
   /// True for a stream on which others put work natively (borrowed, or whose native handle was given out): every
-  /// position then is a new value, and nothing is ever held back in software (do_wait gets every wait).
+  /// position then is a new value, and nothing is ever held back in software: do_wait gets every wait, and a point of
+  /// the own backend only once the driver has it (`put` blocks until then: a device-side wait for work that is not
+  /// submitted can occupy the hardware queue which that work needs).
   virtual bool foreign() const noexcept { return false; }
   /// Last reference is gone. Default: delete this. Pending work must still complete.
   virtual void destroy() noexcept { delete this; }

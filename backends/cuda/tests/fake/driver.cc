@@ -95,7 +95,7 @@ struct Stream {
 
 struct Pool {
   int device;
-  std::size_t limit, used = 0;
+  std::size_t limit;
 };
 
 struct World {
@@ -103,8 +103,9 @@ struct World {
   std::map<CUdeviceptr, Range> ranges;
   std::map<CUmemGenericAllocationHandle, Handle> handles;
   std::map<CUdeviceptr, CUmemGenericAllocationHandle> mappings;
-  std::vector<Context*> primaries;
+  std::vector<Context*> primaries, others;
   std::vector<std::size_t> used;
+  std::vector<Pool*> pools;
   unsigned long long last_id = 0;
   int captures = 0;
   bool spoiled = false;
@@ -379,6 +380,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 static CUresult CUDAAPI context_create(CUcontext* context, unsigned int, CUdevice device) {
   ENTER("cuCtxCreate");
   auto* made = new Context{device, nullptr, {}};
+  world().others.push_back(made);
   current.push_back(made);
   *context = reinterpret_cast<CUcontext>(made);
   return CUDA_SUCCESS;
@@ -503,7 +505,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
   if (bytes == 0 || bytes % granularity) return CUDA_ERROR_INVALID_VALUE;
   auto& used = world().used[static_cast<std::size_t>(properties->location.id)];
   if (bytes > total_bytes - (total_bytes / 16) - used) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int fd = memfd_create("fakecuda", MFD_CLOEXEC);
+  const int fd = memfd_create(("fakecuda" + std::to_string(properties->location.id)).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   used += bytes;
   *handle = ++world().last_id;
@@ -600,14 +602,16 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ha
   if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *handle = ++world().last_id;
   const auto size = static_cast<std::size_t>(status.st_size);
-  world().used[0] += size;
-  world().handles[*handle] = {copy, size, 0, true, 1};
+  const int device = atoi(std::strstr(name, "fakecuda") + 8);
+  world().used[static_cast<std::size_t>(device)] += size;
+  world().handles[*handle] = {copy, size, device, true, 1};
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   ENTER("cuMemPoolCreate");
-  *pool = reinterpret_cast<CUmemoryPool>(new Pool{properties->location.id, properties->maxSize});
+  world().pools.push_back(new Pool{properties->location.id, properties->maxSize});
+  *pool = reinterpret_cast<CUmemoryPool>(world().pools.back());
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ready_pipe.hpp"
+#include "ready_point.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -55,7 +53,10 @@ class RemotePoint final : public spi::StreamState {
     const int count = ::poll(&entry, 1, milliseconds);
     if (count < 0 && errno != EINTR) fail("poll", errno);
     if (count <= 0) return WaitStatus::timeout;
-    if (entry.revents & POLLIN) return WaitStatus::ready;
+    char byte;
+    const auto got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 1) return WaitStatus::ready;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return WaitStatus::timeout;
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
@@ -70,27 +71,24 @@ class RemotePoint final : public spi::StreamState {
 
 spi::UniqueFd send_ready(const Stream& stream) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe2", errno);
-  spi::UniqueFd reading(ends[0]);
-  auto writing = std::make_shared<spi::UniqueFd>(ends[1]);
-  stream.call([writing = std::move(writing)] {
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair", errno);
+  spi::UniqueFd importer(ends[0]);
+  auto exporter = std::make_shared<spi::UniqueFd>(ends[1]);
+  stream.call([exporter = std::move(exporter)] {
     const char byte = 1;
-    while (::write(writing->get(), &byte, 1) < 0 && errno == EINTR) {
+    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {  // nobody listens any more: fine
     }
   });
-  return reading;
+  return importer;
 }
 
-Event receive_ready(spi::UniqueFd reading_end) {
-  struct stat status {};
-  if (::fstat(reading_end.get(), &status) != 0 || !S_ISFIFO(status.st_mode)) {
-    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a pipe");
+Event receive_ready(spi::UniqueFd end) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(end.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a stream socket");
   }
-  const int mode = ::fcntl(reading_end.get(), F_GETFL);
-  if (mode < 0 || (mode & O_ACCMODE) != O_RDONLY) {
-    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a reading end");
-  }
-  auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(reading_end)));
+  auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(end)));
   const auto value = point->put(spi::MarkOp{});
   return {std::move(point), value};
 }

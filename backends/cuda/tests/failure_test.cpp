@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver fails on demand: nothing is left behind, nothing hangs. Needs the driver of fake/.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <thread>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "gate.hpp"
+#include "native.hpp"
+#include "sink.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Failures : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const char* path = getenv("WEIR_CUDA_LIBRARY");
+    void* library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    fail_ = library ? reinterpret_cast<decltype(fail_)>(dlsym(library, "fake_cuda_fail")) : nullptr;
+    live_ = library ? reinterpret_cast<decltype(live_)>(dlsym(library, "fake_cuda_live")) : nullptr;
+    if (!fail_ || !live_) GTEST_SKIP() << "real drivers do not fail on demand";
+    (void)test::take_reports();
+  }
+  void TearDown() override {
+    if (fail_) fail_("", 0, 0);
+  }
+
+  /// The next call of that name returns `code`.
+  void fail_next(const char* call, CUresult code) { fail_(call, 1, code); }
+  void forget() { fail_("", 0, 0); }
+  /// What the driver holds, once it stops changing: releases happen on other threads.
+  std::size_t live() {
+    std::size_t last = live_();
+    for (int same = 0; same < 20;) {
+      std::this_thread::sleep_for(1ms);
+      const auto now = live_();
+      same = now == last ? same + 1 : 0;
+      last = now;
+    }
+    return last;
+  }
+
+ private:
+  void (*fail_)(const char*, int, int) = nullptr;
+  std::size_t (*live_)() = nullptr;
+};
+
+TEST_F(Failures, RefusedAllocationsLeaveNothing) {
+  const Stream stream(gpu());
+  const std::pair<MemoryKind, std::vector<const char*>> kinds[] = {
+      {MemoryKind::device, {"cuMemAlloc"}},
+      {MemoryKind::async, {"cuMemAllocFromPoolAsync"}},
+      {MemoryKind::vmm, {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}},
+      {MemoryKind::pinned, {"cuMemHostAlloc"}},
+      {MemoryKind::managed, {"cuMemAllocManaged"}}};
+  for (const auto& [kind, calls] : kinds) {
+    const auto resource = make_resource(gpu(), kind);
+    resource->allocate(64, stream).fill(std::byte{0}, stream);
+    stream.synchronize();
+    (void)resource->trim(0);
+    const auto before = live();
+    for (const char* call : calls) {
+      SCOPED_TRACE(call);
+      fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+      try {
+        (void)resource->allocate(4096, stream);
+        ADD_FAILURE() << "was not refused";
+      } catch (const OutOfMemory& error) {
+        EXPECT_EQ(error.shortage().call, call);
+        EXPECT_EQ(error.shortage().native, Errc::out_of_memory);
+      }
+      EXPECT_EQ(live(), before);
+      forget();
+      fail_next(call, CUDA_ERROR_ILLEGAL_ADDRESS);
+      EXPECT_ERROR(resource->allocate(4096, stream), Errc::device_lost, call);
+      EXPECT_EQ(live(), before);
+      forget();
+      EXPECT_EQ(resource->allocate(4096, stream).size(), 4096U);
+      stream.synchronize();
+      (void)resource->trim(0);
+    }
+  }
+}
+
+TEST_F(Failures, PinnedMemoryWithoutADeviceAddressIsGivenBack) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_pinned_resource(gpu());
+  const auto before = live();
+  fail_next("cuMemHostGetDevicePointer", CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(resource->allocate(4096, stream), Errc::invalid_argument,
+               "cuMemHostGetDevicePointer: 4096 bytes on cuda:0");
+  EXPECT_EQ(live(), before);
+}
+
+TEST_F(Failures, RefusedImportsLeaveNothing) {
+  const Stream stream(gpu());
+  Buffer buffer = cuda::make_vmm_resource(gpu(), {.exportable = true})->allocate(1, stream);
+  const auto& ops = *gpu().state().backend->segments;
+  const auto before = live();
+  for (const char* call : {"cuMemImportFromShareableHandle", "cuMemGetAllocationPropertiesFromHandle",
+                           "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+    auto exported = ops.export_handle(*buffer.location().segment);
+    fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_ERROR(ops.import_handle(gpu().state(), {.kind = exported.kind,
+                                                   .fd = std::move(exported.fd),
+                                                   .size = buffer.location().segment->size,
+                                                   .memory_kind = MemoryKind::vmm}),
+                 Errc::out_of_memory, call);
+    EXPECT_EQ(live(), before);
+    forget();
+  }
+}
+
+TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
+  const auto resource = cuda::make_device_resource(gpu());
+  {
+    const Stream stream(gpu()), other(gpu());
+    Buffer buffer = resource->allocate(4096, stream);
+    buffer.fill(std::byte{1}, stream);
+    other.wait(stream.record());
+    other.synchronize();  // the fake device only pretends to be lost: it must not be writing
+    stream.call([] {});
+    fail_next("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(stream.record().wait(1s), WaitStatus::lost);
+    forget();
+    EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    EXPECT_ERROR(buffer.fill(std::byte{1}, stream), Errc::device_lost, "is lost");
+    EXPECT_ERROR(other.wait(stream.record()), Errc::device_lost, "is lost");
+    other.synchronize();
+    buffer.close();
+  }
+  (void)resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+  EXPECT_EQ(test::take_reports().size(), 1U) << "said once";
+}
+
+TEST_F(Failures, AWaitForATimelineThatIsLostEnds) {
+  test::Gate gate;
+  const NativeStream native;
+  Stream borrowed = cuda::borrow(gpu(), native.get());
+  {
+    const Stream held(gpu());
+    gate.hold(held);
+    const Event never = held.record();
+    borrowed.wait(never);  // on the device, for a point that is not submitted
+    EXPECT_EQ(borrowed.synchronize(5ms), WaitStatus::timeout);
+    for (int i = 0; i < 10; ++i) fail_next("cuEventRecord", CUDA_ERROR_LAUNCH_FAILED);
+    gate.open();
+    EXPECT_EQ(never.wait(5s), WaitStatus::lost);
+    forget();
+  }
+  const auto limit = std::chrono::steady_clock::now() + 5s;
+  while (!borrowed.state().lost() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_ERROR(borrowed.synchronize(), Errc::device_lost, "is lost");
+  const Current current(primary());
+  EXPECT_CU(api().StreamSynchronize(native.get())) << "the application's stream goes on";
+  EXPECT_FALSE(test::take_reports().empty());
+}
+
+TEST_F(Failures, ARefusedHostCallKeepsItsFunction) {
+  const Stream stream(gpu());
+  fail_next("cuLaunchHostFunc", CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(stream.call([] { ADD_FAILURE() << "was refused"; }), Errc::invalid_argument, "cuLaunchHostFunc");
+  bool called = false;
+  stream.call([&] { called = true; });
+  stream.synchronize();
+  EXPECT_TRUE(called);
+}
+
+TEST_F(Failures, RefusedCopiesAreThrownWithTheirSizes) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_device_resource(gpu());
+  Buffer a = resource->allocate(4096, stream), b = resource->allocate(4096, stream);
+  fail_next("cuMemcpyAsync", CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(a.copy_from(b, stream), Errc::invalid_argument, "cuMemcpyAsync: 4096 bytes on cuda:0");
+  a.copy_from(b, stream);
+  stream.synchronize();
+}
+
+TEST_F(Failures, ARefusedReleaseIsReported) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_device_resource(gpu());
+  fail_next("cuMemFree", CUDA_ERROR_INVALID_VALUE);
+  resource->allocate(4096, stream).close();
+  (void)resource->trim(0);
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "cuMemFree");
+  EXPECT_NE(reports[0].message.find("cuda:0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::cuda_test

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors from strangers: every field forged, descriptors of the wrong kind or number, sizes that are not true.
+// Each is refused by name, and the process is as before.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "descriptor_fields.hpp"
+#include "fds.hpp"
+#include "fixture.hpp"
+#include "spawn.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::test {
+namespace {
+
+using spi::UniqueFd;
+
+class Malformed : public OnMemory {
+ protected:
+  static constexpr std::size_t size = 5000;
+
+  void SetUp() override {
+    OnMemory::SetUp();
+    buffer = filled(pattern(size, 1));
+    descriptor.emplace(buffer.ipc_descriptor(stream));
+    ASSERT_EQ(descriptor->fds().size(), 1U);
+    try_all_paths_once();
+    before = open_fds();
+  }
+  /// The original is untouched and nothing is left open.
+  void TearDown() override {
+    stream.synchronize();
+    resource->trim(0);
+    EXPECT_FDS(before);
+    EXPECT_BYTES(read(buffer, stream), pattern(size, 1));
+    OnMemory::TearDown();
+  }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return descriptor->bytes(); }
+  /// A descriptor of these bytes with a duplicate of the true file.
+  [[nodiscard]] ipc::Descriptor with_file(const Bytes& forged) const {
+    std::vector<UniqueFd> fds;
+    fds.push_back(descriptor->fds()[0].duplicate());
+    return {forged, std::move(fds)};
+  }
+  /// The true bytes with these files.
+  [[nodiscard]] ipc::Descriptor with_files(std::vector<UniqueFd> fds) const { return {bytes(), std::move(fds)}; }
+
+  /// Whether opening `forged` is refused in one of the ways that are for strangers' mistakes.
+  testing::AssertionResult refused(ipc::Descriptor forged) const {
+    try {
+      const Buffer opened = ipc::open(std::move(forged), stream);
+    } catch (const Error& error) {
+      for (const Errc expected : {Errc::corrupt_descriptor, Errc::incompatible, Errc::permission_denied}) {
+        if (error.code() == expected) return testing::AssertionSuccess();
+      }
+      return testing::AssertionFailure() << error.code() << ": " << error.what();
+    } catch (const std::exception& error) {
+      return testing::AssertionFailure() << "not a weir::Error: " << error.what();
+    }
+    return testing::AssertionFailure() << "opened";
+  }
+
+  Buffer buffer;
+  std::optional<ipc::Descriptor> descriptor;
+  std::size_t before = 0;
+
+ private:
+  // Drivers open files of their own on first use.
+  void try_all_paths_once() {
+    Buffer opened = ipc::open(with_file(Bytes(bytes().begin(), bytes().end())), stream);
+    opened.close();
+    stream.synchronize();
+    resource->trim(0);
+    (void)refused(with_file(wire::with(bytes(), wire::segment_size, wire::get(bytes(), wire::segment_size) * 2)));
+  }
+};
+WEIR_FOR_EACH_EXPORTABLE(Malformed);
+
+TEST_P(Malformed, EveryChangedByte) {
+  for (std::size_t at = 0; at < bytes().size(); ++at) {
+    Bytes forged(bytes().begin(), bytes().end());
+    forged[at] ^= std::byte{0x11};
+    EXPECT_TRUE(refused(with_file(forged))) << "byte " << at;
+  }
+}
+
+TEST_P(Malformed, EveryLength) {
+  for (const std::size_t length : {0U, 1U, 8U, 100U, 255U}) {
+    const Bytes shorter = part(bytes(), 0, length);
+    EXPECT_ERROR(ipc::open(with_file(shorter), stream), Errc::corrupt_descriptor, std::to_string(length));
+  }
+  Bytes longer(bytes().begin(), bytes().end());
+  longer.resize(300);
+  EXPECT_ERROR(ipc::open(with_file(longer), stream), Errc::corrupt_descriptor, "300");
+}
+
+TEST_P(Malformed, ForgedFieldsWithAFittingChecksum) {
+  struct Case {
+    const wire::Field& field;
+    std::uint64_t value;
+    Errc condition = Errc::corrupt_descriptor;
+  };
+  constexpr std::uint64_t max = UINT64_MAX;
+  const Case cases[] = {
+      {wire::version, 7, Errc::incompatible},
+      {wire::handle, 99},
+      {wire::kind, 99},
+      {wire::kind, static_cast<std::uint64_t>(MemoryKind::external)},
+      {wire::fd_count, 5},
+      {wire::flags, 0xf0},
+      {wire::segment_size, 0},
+      {wire::segment_size, max},
+      {wire::offset, max},
+      {wire::bytes, max},
+      {wire::bytes, wire::get(bytes(), wire::segment_size) + 1},
+      {wire::alignment, 3},
+  };
+  for (const Case& c : cases) {
+    EXPECT_ERROR(ipc::open(with_file(wire::with(bytes(), c.field, c.value)), stream), c.condition, c.field.name)
+        << c.value;
+  }
+}
+
+TEST_P(Malformed, AnotherIdentity) {
+  for (const wire::Field& field : {wire::device, wire::boot}) {
+    for (const std::size_t at : {field.offset, field.offset + 15}) {
+      EXPECT_ERROR(ipc::open(with_file(wire::flipped(bytes(), at, std::byte{1})), stream), Errc::incompatible,
+                   field.name);
+    }
+  }
+  EXPECT_ERROR(ipc::open(with_file(wire::flipped(bytes(), wire::driver.offset, std::byte{1})), stream),
+               Errc::incompatible, "driver");
+  EXPECT_ERROR(ipc::open(with_file(wire::flipped(bytes(), wire::backend.offset, std::byte{1})), stream),
+               Errc::corrupt_descriptor, "backend");
+}
+
+TEST_P(Malformed, HandlesAndKindsOfOtherBackends) {
+  const std::uint64_t own_handle = wire::get(bytes(), wire::handle);
+  for (std::uint64_t handle = 1; handle <= 3; ++handle) {
+    if (handle == own_handle) continue;
+    EXPECT_ERROR(ipc::open(with_file(wire::with(bytes(), wire::handle, handle)), stream), Errc::incompatible, "handle");
+  }
+  for (std::uint64_t kind = 0; kind <= static_cast<std::uint64_t>(MemoryKind::external); ++kind) {
+    const KindInfo* known = device().find(static_cast<MemoryKind>(kind));
+    if (known && known->exportable) continue;
+    EXPECT_TRUE(refused(with_file(wire::with(bytes(), wire::kind, kind)))) << kind;
+  }
+}
+
+TEST_P(Malformed, SegmentsLargerThanTheFile) {
+  const std::uint64_t truth = wire::get(bytes(), wire::segment_size);
+  for (const std::uint64_t claimed :
+       {truth + 1, truth + 4096, 2 * truth, 16 * truth, std::uint64_t{1} << 40U, std::uint64_t{1} << 61U}) {
+    EXPECT_TRUE(refused(with_file(wire::with(bytes(), wire::segment_size, claimed)))) << claimed;
+  }
+}
+
+TEST_P(Malformed, WrongNumberOfFiles) {
+  EXPECT_ERROR(ipc::open(with_files({}), stream), Errc::corrupt_descriptor, "0 file descriptors");
+  for (int extra = 1; extra < 4; ++extra) {
+    std::vector<UniqueFd> fds;
+    for (int i = 0; i <= extra; ++i) fds.push_back(descriptor->fds()[0].duplicate());
+    EXPECT_ERROR(ipc::open(with_files(std::move(fds)), stream), Errc::corrupt_descriptor, "file descriptors");
+  }
+  std::vector<UniqueFd> none(1);
+  EXPECT_ERROR(ipc::open(with_files(std::move(none)), stream), Errc::corrupt_descriptor, "missing");
+}
+
+TEST_P(Malformed, FilesOfAnotherKind) {
+  struct Kind {
+    const char* name;
+    std::function<UniqueFd()> open;
+  };
+  const auto bytes_there = static_cast<off_t>(wire::get(bytes(), wire::segment_size));
+  const Kind kinds[] = {
+      {"/dev/null", [] { return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }},
+      {"/dev/zero", [] { return UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)); }},
+      {"directory", [] { return UniqueFd(::open("/", O_RDONLY | O_CLOEXEC)); }},
+      {"empty memfd", [] { return UniqueFd(memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)); }},
+      {"plain memfd of that size",
+       [=] {
+         UniqueFd file(memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+         EXPECT_EQ(ftruncate(file.get(), bytes_there), 0);
+         return file;
+       }},
+      {"pipe",
+       [] {
+         int ends[2] = {-1, -1};
+         EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+         ::close(ends[1]);
+         return UniqueFd(ends[0]);
+       }},
+      {"socket", [] { return std::move(socket_pair(SOCK_STREAM).first); }},
+  };
+  for (const Kind& kind : kinds) {
+    std::vector<UniqueFd> fds;
+    fds.push_back(kind.open());
+    ASSERT_TRUE(fds[0]) << kind.name;
+    EXPECT_TRUE(refused(with_files(std::move(fds)))) << kind.name;
+  }
+}
+
+TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
+  const Bytes forged =
+      wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 2U), wire::fd_count, 2);
+  const auto second = [&](UniqueFd fd) {
+    std::vector<UniqueFd> fds;
+    fds.push_back(descriptor->fds()[0].duplicate());
+    fds.push_back(std::move(fd));
+    return ipc::Descriptor(forged, std::move(fds));
+  };
+  EXPECT_ERROR(ipc::open(second(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC))), stream), Errc::corrupt_descriptor,
+               "ready");
+  EXPECT_ERROR(ipc::open(second(UniqueFd(memfd_create("x", MFD_CLOEXEC))), stream), Errc::corrupt_descriptor, "ready");
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd writing(ends[1]);
+  EXPECT_ERROR(ipc::open(second(UniqueFd(ends[0])), stream), Errc::corrupt_descriptor, "ready");
+  EXPECT_ERROR(ipc::open(second(std::move(socket_pair(SOCK_DGRAM).first)), stream), Errc::corrupt_descriptor, "ready");
+  EXPECT_ERROR(ipc::open(with_file(forged), stream), Errc::corrupt_descriptor, "file descriptors");
+}
+
+TEST_P(Malformed, ReadOnlyIsObeyed) {
+  const Bytes forged = wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 1U);
+  Buffer opened = ipc::open(with_file(forged), stream);
+  EXPECT_TRUE(opened.is_read_only());
+  EXPECT_ERROR(opened.fill(std::uint8_t{0}, stream), Errc::permission_denied, "read-only");
+  EXPECT_BYTES(read(opened, stream), pattern(size, 1));
+}
+
+}  // namespace
+}  // namespace weir::test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A back half that does what the test's hand tells it: it logs what the front half submits, and completes, refuses or
+// loses on command.
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weir/error.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::test {
+
+class FakeStream final : public spi::StreamState {
+ public:
+  FakeStream() : StreamState(host_device().state()) { ++alive; }
+  static inline std::atomic<int> alive{0};
+
+  struct Behaviour {
+    bool calls_natively = false;
+    bool waits_natively = false;
+    bool foreign = false;
+  } behaviour;  // set before use
+
+  /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
+  std::vector<std::string> log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+  /// Block until the log has `count` lines.
+  void await_lines(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return log_.size() >= count; });
+  }
+  /// The device got as far as `value`.
+  void finish(std::uint64_t value) {
+    const std::lock_guard lock(mutex_);
+    finished_ = value;
+    changed_.notify_all();
+  }
+  /// The next submission throws.
+  void refuse_next() { refuse_ = true; }
+  /// Every question from now on throws.
+  void break_device() {
+    const std::lock_guard lock(mutex_);
+    broken_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool overlapped() const { return overlapped_; }
+
+  static spi::Op fill() { return spi::FillOp{{}, 1, 0, 1}; }
+  static spi::Op call(std::function<void()> function) { return spi::CallOp{std::move(function)}; }
+  spi::Op wait_op(std::uint64_t value) { return spi::WaitOp{spi::Ref<spi::StreamState>::retain(this), value}; }
+
+ private:
+  ~FakeStream() override { --alive; }
+
+  // One thread at a time is in here, or the front half broke its promise.
+  void submit(const std::string& line) {
+    if (inside_.exchange(true)) overlapped_ = true;
+    const bool refuse = refuse_.exchange(false);
+    if (!refuse) {
+      const std::lock_guard lock(mutex_);
+      log_.push_back(line);
+      changed_.notify_all();
+    }
+    inside_ = false;
+    if (refuse) throw Error(Errc::unsupported, "refused by hand");
+  }
+  static std::string line(const char* what, std::uint64_t value) {
+    return what + std::string(" ") + std::to_string(value);
+  }
+
+  void do_copy(const spi::CopyOp&, std::uint64_t value) override { submit(line("copy", value)); }
+  void do_fill(const spi::FillOp&, std::uint64_t value) override { submit(line("fill", value)); }
+  void do_call(std::function<void()>& function, std::uint64_t value) override {
+    submit(line("call", value));
+    std::exchange(function, nullptr)();
+  }
+  void do_wait(spi::StreamState&, std::uint64_t wanted, std::uint64_t) override { submit(line("wait", wanted)); }
+  void do_mark(std::uint64_t value) override { submit(line("mark", value)); }
+  void do_flush() override { submit("flush"); }
+
+  std::uint64_t do_poll() override {
+    const std::lock_guard lock(mutex_);
+    return known();
+  }
+  WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) override {
+    std::unique_lock lock(mutex_);
+    const auto there = [&] { return known() >= value; };
+    if (timeout.count() < 0) {
+      changed_.wait(lock, there);
+      return WaitStatus::ready;
+    }
+    return changed_.wait_for(lock, timeout, there) ? WaitStatus::ready : WaitStatus::timeout;
+  }
+  [[nodiscard]] std::uint64_t known() const {
+    if (broken_) throw Error(Errc::device_lost, "broken by hand");
+    return finished_;
+  }
+
+  bool calls_natively() const noexcept override { return behaviour.calls_natively; }
+  bool waits_natively(const spi::StreamState&) const noexcept override { return behaviour.waits_natively; }
+  bool foreign() const noexcept override { return behaviour.foreign; }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> log_;
+  std::uint64_t finished_ = 0;
+  bool broken_ = false;
+  std::atomic<bool> refuse_{false}, inside_{false}, overlapped_{false};
+};
+
+}  // namespace weir::test
