@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -16,20 +17,13 @@ namespace weir::detail {
 namespace {
 
 struct Item {
-  spi::Ref<spi::Segment> segment;
+  const spi::DeviceState* device;
   std::vector<spi::Point> points;
-  ReclaimListener* listener;
-  std::shared_ptr<void> keep;
+  std::function<void()> action;
 
   bool passed() {
     std::erase_if(points, [](const spi::Point& p) { return p.stream->lost() || p.stream->reached(p.value); });
     return points.empty();
-  }
-  void release() noexcept {
-    const auto bytes = segment->size;
-    segment = {};
-    listener->segment_released(bytes);
-    keep.reset();
   }
 };
 
@@ -39,7 +33,7 @@ class Reclaimer {
   void add(Item item) {
     const std::scoped_lock lock(mutex_);
     items_.push_back(std::move(item));
-    ++pending_[&device(items_.back())];
+    ++pending_[items_.back().device];
     if (running_) {
       arrived_.notify_one();
       return;
@@ -62,8 +56,6 @@ class Reclaimer {
   }
 
  private:
-  static const spi::DeviceState& device(const Item& item) { return *item.segment->device; }
-
   void run() noexcept {
     std::unique_lock lock(mutex_);
     while (!items_.empty()) {
@@ -75,8 +67,8 @@ class Reclaimer {
       while (!batch.empty()) {
         Item& item = batch.front();
         if (item.passed()) {
-          done.push_back(&device(item));
-          item.release();
+          done.push_back(item.device);
+          item.action();
           batch.pop_front();
         } else {
           waiting.splice(waiting.end(), batch, batch.begin());
@@ -117,36 +109,51 @@ Reclaimer& reclaimer() {
   return instance;
 }
 
-// Order the driver's free on one of the streams behind all the others. False when the driver cannot.
-bool release_in_order(Item& item) {
-  for (const spi::Point& home : item.points) {
-    if (home.stream->lost() || &home.stream->device() != item.segment->device) continue;
-    if (!item.segment->frees_in_order()) return false;
-    for (const spi::Point& other : item.points) {
-      if (&other != &home && !other.stream->lost()) home.stream->put(spi::WaitOp{other.stream, other.value});
-    }
-    home.stream->put(spi::FreeOp{item.segment});
-    item.release();
-    return true;
+// Put the driver's free on the one stream that still uses the memory. False when the driver has no such free, or when
+// several streams are not done: none of them may be made to wait for another.
+bool release_in_order(spi::Ref<spi::Segment>& segment, const std::vector<spi::Point>& points) {
+  if (!segment->frees_in_order()) return false;
+  const spi::Point* home = nullptr;
+  for (const spi::Point& point : points) {
+    const bool done = points.size() > 1 && (point.stream->lost() || point.stream->reached(point.value));
+    if (done) continue;
+    if (home) return false;
+    home = &point;
   }
-  return false;
+  if (!home) home = &points.back();
+  if (home->stream->lost() || &home->stream->device() != segment->device) return false;
+  home->stream->put(spi::FreeOp{segment});
+  segment = {};
+  return true;
 }
 
 }  // namespace
 
+void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action) {
+  Item item{&device, std::move(points), std::move(action)};
+  if (item.passed()) return item.action();
+  reclaimer().add(std::move(item));
+}
+
 void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> points, bool release_blocks,
                    ReclaimListener& listener, std::shared_ptr<void> keep) noexcept {
-  Item item{std::move(segment), std::move(points), &listener, std::move(keep)};
+  const auto bytes = segment->size;
+  const auto& device = *segment->device;
   try {
     try {
-      if (release_in_order(item)) return;
+      if (release_in_order(segment, points)) return listener.segment_released(bytes);
     } catch (const Error&) {  // that stream is lost: its points count as passed
     }
-    if (!release_blocks && item.passed()) return item.release();
-    reclaimer().add(std::move(item));
+    // Shared, because a function must be copyable: the segment goes with the action, not with its copies.
+    auto owned = std::make_shared<spi::Ref<spi::Segment>>(std::move(segment));
+    std::function<void()> action = [owned, bytes, &listener, keep = std::move(keep)]() mutable {
+      *owned = {};
+      listener.segment_released(bytes);
+      keep.reset();
+    };
+    if (release_blocks) return reclaimer().add({&device, std::move(points), std::move(action)});
+    run_after(device, std::move(points), std::move(action));
   } catch (const std::exception& error) {
-    // Freed too early is worse than never: what cannot be handed over is leaked, and said.
-    (void)item.segment.detach();
     report({{}, "release of memory", error.what()});
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 // Segments whose memory may go back to the driver once points have passed. Nobody waits for them: a worker does.
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,10 @@ class ReclaimListener {
 /// cannot block, in stream order if the driver can, else by the worker. `keep` lives until `listener` was told.
 void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> points, bool release_blocks,
                    ReclaimListener& listener, std::shared_ptr<void> keep) noexcept;
+
+/// Run `action` once all `points` have passed: at once if they have, else by the worker. Until then it counts as a release
+/// of `device`. Must not throw.
+void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action);
 
 /// End a block without owners: put it back into `blocks` and release its segment after all its points.
 void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,

@@ -3,11 +3,12 @@
 
 #include <bit>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "backend_registry.hpp"
+#include "reclaim.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir::detail {
@@ -16,14 +17,9 @@ namespace {
 constexpr std::size_t smallest_slot = std::size_t{64} << 10;
 constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes per device
 
-struct Slot {
-  Buffer memory;
-  Event last_use;
-};
-
 struct PerDevice {
   ResourcePtr resource;
-  std::vector<Slot> slots;
+  std::vector<Buffer> idle;  // used by nobody
   std::size_t kept = 0;
   std::vector<Stream> helpers;
 };
@@ -44,10 +40,13 @@ const Stream& home() {
   return stream;
 }
 
-void forget_past(Slot& slot) {
-  if (!slot.last_use.done()) return;
-  slot.last_use = {};
-  (void)slot.memory.block()->take_points();
+void keep(spi::DeviceState& device, Buffer buffer) {
+  auto& all = cache();
+  const std::scoped_lock lock(all.mutex);
+  auto& mine = all.devices[&device];
+  if (mine.kept + buffer.size() > most_kept) return;
+  mine.kept += buffer.size();
+  mine.idle.push_back(std::move(buffer));
 }
 
 }  // namespace
@@ -59,11 +58,10 @@ Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
     auto& all = cache();
     const std::scoped_lock lock(all.mutex);
     auto& mine = all.devices[&device];
-    for (Slot& slot : mine.slots) forget_past(slot);
-    for (auto slot = mine.slots.begin(); slot != mine.slots.end(); ++slot) {
-      if (slot->memory.size() != size || slot->last_use.timeline()) continue;
-      Buffer memory = std::move(slot->memory);
-      mine.slots.erase(slot);
+    for (auto slot = mine.idle.begin(); slot != mine.idle.end(); ++slot) {
+      if (slot->size() != size) continue;
+      Buffer memory = std::move(*slot);
+      mine.idle.erase(slot);
       mine.kept -= size;
       return memory;
     }
@@ -74,15 +72,12 @@ Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
 }
 
 void recycle_staging(Buffer buffer, const Stream& stream) {
-  auto& state = buffer.device().state();
-  Event last_use = stream.record();
+  auto& device = buffer.device().state();
+  (void)stream.record();  // now, so that later work does not delay it
   buffer.use_on(stream);
-  auto& all = cache();
-  const std::scoped_lock lock(all.mutex);
-  auto& mine = all.devices[&state];
-  if (mine.kept + buffer.size() > most_kept) return;  // closed in stream order
-  mine.kept += buffer.size();
-  mine.slots.push_back({std::move(buffer), std::move(last_use)});
+  auto points = buffer.block()->take_points();
+  auto shared = std::make_shared<Buffer>(std::move(buffer));
+  run_after(device, std::move(points), [&device, shared] { keep(device, std::move(*shared)); });
 }
 
 Stream take_helper(spi::DeviceState& device) {
@@ -108,13 +103,11 @@ void recycle_helper(Stream stream) {
 }
 
 void forget_staging(spi::DeviceState& device) {
+  drain_releases(device);  // what is on its way back to the cache arrives
   auto& all = cache();
   decltype(all.devices)::node_type ended;  // destroyed without the lock
   const std::scoped_lock lock(all.mutex);
   ended = all.devices.extract(&device);
-  for (auto& [other, mine] : all.devices) {
-    for (Slot& slot : mine.slots) forget_past(slot);
-  }
 }
 
 }  // namespace weir::detail

@@ -11,7 +11,8 @@ inline constexpr std::size_t staging_piece = std::size_t{8} << 20;
 
 /// Staging memory on `device`, not in use by anybody. Given back by `recycle_staging`, or just closed.
 [[nodiscard]] Buffer take_staging(spi::DeviceState& device, std::size_t bytes);
-/// Keep `buffer` for later copies; it is taken again once everything on `stream` so far is complete.
+/// Keep `buffer` for later copies, once everything on `stream` so far is complete. Until then it keeps the streams
+/// alive that it was used on, and not longer.
 void recycle_staging(Buffer buffer, const Stream& stream);
 
 /// A stream of `device` without pending work, for one copy. Nobody else uses it until it is recycled.

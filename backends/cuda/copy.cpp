@@ -105,7 +105,7 @@ class Filler {
 
 template <class Work>
 void GpuStream::run_on(Gpu& other, Work work) {
-  if (&other == &gpu()) {
+  if (context_ == other.context()) {
     const Turn turn(*this);
     return work(turn.handle());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events.hpp"
 
+#include <map>
 #include <memory>
 
 #include "context_scope.hpp"
@@ -13,13 +14,15 @@ void ref_release(PooledEvent* event) noexcept {
   if (event->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) event->pool->put(event);
 }
 
-EventPool::~EventPool() {
-  while (free_) {
-    PooledEvent* event = free_;
-    free_ = event->next;
-    driver().EventDestroy(event->handle);  // fails when its context is gone already, and then there is nothing to do
-    delete event;
-  }
+EventPool& EventPool::of(CUcontext context) {
+  static auto& mutex = *new std::mutex;
+  static auto& pools = *new std::map<unsigned long long, EventPool*>;  // by id: handles are used again
+  unsigned long long id = 0;
+  check(driver().CtxGetId(context, &id), "cuCtxGetId");
+  const std::scoped_lock lock(mutex);
+  auto& pool = pools[id];
+  if (!pool) pool = new EventPool(context);
+  return *pool;
 }
 
 EventRef EventPool::take() {

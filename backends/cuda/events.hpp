@@ -26,13 +26,15 @@ void ref_retain(PooledEvent* event) noexcept;
 void ref_release(PooledEvent* event) noexcept;
 using EventRef = spi::Ref<PooledEvent>;
 
-/// Free list of one context's events. Outlives them.
+/// Free list of one context's events. Never destroyed: the context may go before, and takes its events along.
 class EventPool {
  public:
   explicit EventPool(CUcontext context) noexcept : context_(context) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
-  ~EventPool();
+
+  /// The pool of a context that is not a device's primary one; the same for the same context.
+  static EventPool& of(CUcontext context);
 
   /// An event to record, without timing. Throws what cuEventCreate refuses.
   EventRef take();

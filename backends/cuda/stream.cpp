@@ -54,8 +54,7 @@ GpuStream::Turn::Turn(const GpuStream& stream) : scope_(stream.context_), handle
 GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
     : StreamState(gpu), context_(context), native_(native), owned_(owned), foreign_(!owned) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
-  if (context != gpu.context()) own_events_ = std::make_unique<EventPool>(context);
-  events_ = own_events_ ? own_events_.get() : &gpu.events();
+  events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
 }
 
 GpuStream::~GpuStream() = default;

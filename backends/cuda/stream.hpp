@@ -72,7 +72,8 @@ class GpuStream final : public spi::StreamState {
   EventRef event_after(std::uint64_t value, bool& complete);
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
-  /// Run `work(stream)` on a stream of `gpu`, ordered as if it were on this one.
+  /// Run `work(stream)` on a stream in the primary context of `gpu`, where its memory is, ordered as if it were on
+  /// this.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
 
@@ -83,7 +84,6 @@ class GpuStream final : public spi::StreamState {
   unsigned long long driver_id_ = 0;
   std::atomic<bool> foreign_;
   std::shared_ptr<void> owner_;
-  std::unique_ptr<EventPool> own_events_;  // of a context that is not the primary one
   EventPool* events_;
 
   std::mutex mutex_;

@@ -75,10 +75,6 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
   if (first.label == 0) {
     throw Error(Errc::invalid_argument, place_text(at, bytes) + " is not memory that CUDA knows");
   }
-  if (first.label == dlpack_cuda && first.ordinal != gpu.ordinal) {
-    throw Error(Errc::incompatible, place_text(at, bytes) + " is memory of CUDA device " +
-                                        std::to_string(first.ordinal) + ", not of " + gpu.describe());
-  }
   void* host = nullptr;
   if (first.label == dlpack_cuda_host) {
     query(host, CU_POINTER_ATTRIBUTE_HOST_POINTER, at);
@@ -95,6 +91,10 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
                                               std::to_string(covered) + " bytes follow that address");
     }
     covered += step;
+  }
+  if (first.label == dlpack_cuda && first.ordinal != gpu.ordinal) {
+    throw Error(Errc::incompatible, place_text(at, bytes) + " is memory of CUDA device " +
+                                        std::to_string(first.ordinal) + ", not of " + gpu.describe());
   }
   return std::make_unique<WrappedSegment>(gpu, first.label, bytes, at, host).release();
 }

@@ -13,9 +13,9 @@
 namespace weir::vulkan {
 namespace {
 
-constexpr int first_ordinal = 100;                // listed devices come before
+constexpr int first_ordinal = 100;  // listed devices come before
 constexpr std::chrono::milliseconds glance{10};
-constexpr int glances = 100;                      // at worker threads that have not let go of the last streams yet
+constexpr int glances = 100;  // at worker threads that have not let go of the last streams yet
 
 void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);
@@ -41,8 +41,8 @@ Device adopt(const AdoptOptions& options) {
   instance->handle = options.instance;
   instance->api = lowest_api;
   if (const char* missing = instance->fn.load(options.get_instance_proc_addr, options.instance))
-    throw Error(Errc::incompatible, std::string("vulkan::adopt: the instance has no ") + missing +
-                                        ": make it for Vulkan 1.2");
+    throw Error(Errc::incompatible,
+                std::string("vulkan::adopt: the instance has no ") + missing + ": make it for Vulkan 1.2");
   if (auto why = PhysicalDevice::unsuitable(*instance, options.physical_device); !why.empty())
     throw Error(Errc::unsupported, "vulkan::adopt: " + why);
   DeviceTable fn;
@@ -53,7 +53,8 @@ Device adopt(const AdoptOptions& options) {
   static std::atomic<int> adopted{0};
   const PhysicalDevice::Enabled enabled{options.queue_family, static_cast<std::uint32_t>(options.queues.size()),
                                         options.buffer_device_address, options.external_memory_fd};
-  auto state = std::make_unique<PhysicalDevice>(*instance, options.physical_device, first_ordinal + adopted++, &enabled);
+  auto state =
+      std::make_unique<PhysicalDevice>(*instance, options.physical_device, first_ordinal + adopted++, &enabled);
   auto logical = std::make_unique<Logical>(*state, options.device, fn, true);
   for (const auto& queue : options.queues)
     logical->add_queue(std::make_unique<Queue>(queue.queue, queue.lock, queue.unlock));

@@ -96,9 +96,7 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
 
 spi::StreamState* create_stream(spi::DeviceState& device) { return new BatchedStream(own(device).logical()); }
 
-bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept {
-  return segment.device == &device;
-}
+bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept { return segment.device == &device; }
 
 const spi::SegmentOps segments{.reserve = reserve,
                                .export_handle = export_handle,
@@ -106,8 +104,7 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .import_handle = import_handle,
                                .wrap = nullptr};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
-const spi::Backend table{
-    .name = "vulkan", .rank = 10, .devices = devices, .segments = &segments, .streams = &streams};
+const spi::Backend table{.name = "vulkan", .rank = 10, .devices = devices, .segments = &segments, .streams = &streams};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills, recorded. Copies have no alignment rule in Vulkan; vkCmdFillBuffer knows only whole 32-bit words, so
-// the ends of unaligned fills and patterns of eight bytes are copied from scratch memory.
+// Copies and fills, recorded. Copies have no alignment rule in Vulkan; vkCmdFillBuffer knows only whole 32-bit words,
+// so the ends of unaligned fills and patterns of eight bytes are copied from scratch memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -84,7 +84,7 @@ void BatchedStream::fill_words(Memory& dst, std::size_t offset, std::size_t byte
 }
 
 void BatchedStream::fill_from_scratch(Memory& dst, std::size_t offset, std::size_t bytes, std::uint64_t pattern,
-                               std::size_t pattern_bytes) {
+                                      std::size_t pattern_bytes) {
   const std::size_t seed = std::min(bytes, seed_bytes);
   std::size_t place = 0;
   open();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 namespace weir::vulkan {
 namespace {
 
+constexpr std::uint32_t most_queues = 4;   // each costs 22 ms of vkCreateDevice on an H200
 constexpr std::int32_t dlpack_cpu = 1;     // kDLCPU
 constexpr std::int32_t dlpack_vulkan = 7;  // kDLVulkan
 
@@ -148,6 +150,7 @@ void PhysicalDevice::read_features(const Enabled* enabled) {
     return;
   }
   family = find_family(instance, handle, queue_count).value_or(0);
+  queue_count = std::min(queue_count, most_queues);
   device_address = Features(instance, handle).vulkan12.bufferDeviceAddress;
   memory_fd = has_extension(instance, handle, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
 }
@@ -185,7 +188,10 @@ void PhysicalDevice::add_kind(MemoryKind kind, bool exportable) {
   info.kind = kind;
   info.host_accessible = kind != MemoryKind::device;
   info.device_accessible = true;
-  info.exportable = exportable;
+  // Drivers of discrete GPUs share no memory of the type behind the BAR (NVIDIA); only a VkDevice could tell for sure.
+  const bool behind_bar =
+      kind == MemoryKind::mappable && memory_type(kind, ~0u) != memory_type(MemoryKind::device, ~0u);
+  info.exportable = exportable && !behind_bar;
   info.alignment = default_alignment;
   info.granularity = granularity;
   info.dlpack_device = info.host_accessible ? dlpack_cpu : dlpack_vulkan;

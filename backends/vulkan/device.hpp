@@ -22,6 +22,9 @@ inline constexpr VkBufferUsageFlags plain_usage = VK_BUFFER_USAGE_TRANSFER_SRC_B
 
 /// Segments are rounded up to this: the largest nonCoherentAtomSize that the specification allows.
 inline constexpr std::size_t granularity = 256;
+/// Memory that others can open is rounded up to this, the page of NVIDIA's driver: then a descriptor that claims more
+/// than was shared is refused there, too.
+inline constexpr std::size_t shared_granularity = 64 * 1024;
 
 class PhysicalDevice final : public spi::DeviceState {
  public:
@@ -61,10 +64,10 @@ class PhysicalDevice final : public spi::DeviceState {
   const Instance& instance;
   const VkPhysicalDevice handle;
   VkPhysicalDeviceType device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
-  bool device_address = false;       ///< buffers have one
-  bool memory_fd = false;            ///< VK_KHR_external_memory_fd is there (adopted: enabled)
+  bool device_address = false;  ///< buffers have one
+  bool memory_fd = false;       ///< VK_KHR_external_memory_fd is there (adopted: enabled)
   bool memory_budget = false;
-  std::uint32_t family = 0;          ///< of all queues weir uses
+  std::uint32_t family = 0;  ///< of all queues weir uses
   std::uint32_t queue_count = 0;
   VkDeviceSize max_buffer_size = ~VkDeviceSize{0};
   std::uint32_t max_allocations = 0;

@@ -115,8 +115,9 @@ DriverCall::~DriverCall() { inside.fetch_sub(1); }
 
 void check_process() {
   if (forked.load(std::memory_order_relaxed))
-    throw Error(Errc::unsupported, "Vulkan was loaded before this process was forked and cannot be used in the child: "
-                                   "spawn a new program instead");
+    throw Error(Errc::unsupported,
+                "Vulkan was loaded before this process was forked and cannot be used in the child: "
+                "spawn a new program instead");
 }
 
 const Instance* open_instance(std::string& reason) {

@@ -42,7 +42,8 @@ std::error_code make_code(VkResult result) noexcept { return {static_cast<int>(r
 
 std::string_view result_name(VkResult result) noexcept {
   switch (result) {
-#define WEIR_NAME(name) case name: return #name;
+#define WEIR_NAME(name) \
+  case name: return #name;
     WEIR_NAME(VK_SUCCESS)
     WEIR_NAME(VK_NOT_READY)
     WEIR_NAME(VK_TIMEOUT)

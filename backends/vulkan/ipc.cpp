@@ -31,7 +31,8 @@ bool same_file(int a, int b) noexcept {
 // the same number for the same file in between.
 class Offer {
  public:
-  explicit Offer(const spi::UniqueFd& original) : lock_(turn()), original_(original.get()), copy_(original.duplicate()) {}
+  explicit Offer(const spi::UniqueFd& original)
+      : lock_(turn()), original_(original.get()), copy_(original.duplicate()) {}
   ~Offer() {
     const int copy = copy_.release();
     if (!taken_ && same_file(original_, copy)) close(copy);
@@ -53,8 +54,7 @@ class Offer {
 }  // namespace
 
 spi::UniqueFd Memory::export_fd() const {
-  if (!exportable)
-    throw Error(Errc::unsupported, logical.name() + ": this memory was not made exportable");
+  if (!exportable) throw Error(Errc::unsupported, logical.name() + ": this memory was not made exportable");
   VkMemoryGetFdInfoKHR info{};
   info.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
   info.memory = memory;
@@ -69,10 +69,11 @@ spi::UniqueFd Memory::export_fd() const {
 Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::UniqueFd fd) {
   const auto* info = logical.device.find(kind);
   if (!info || !info->exportable)
-    throw Error(Errc::unsupported, logical.name() + " cannot open vulkan." + std::string(to_string(kind)) +
-                                       " memory of another process");
-  if (bytes == 0 || bytes % granularity != 0)
-    throw Error(Errc::corrupt_descriptor, logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
+    throw Error(Errc::unsupported,
+                logical.name() + " cannot open vulkan." + std::string(to_string(kind)) + " memory of another process");
+  if (bytes == 0 || bytes % shared_granularity != 0)
+    throw Error(Errc::corrupt_descriptor,
+                logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
   made->imported = made->shared = true;
   made->read_only = read_only;

@@ -38,8 +38,7 @@ std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
   info.enabledExtensionCount = device.memory_fd ? 1 : 0;
   info.ppEnabledExtensionNames = &extension;
   VkDevice handle = VK_NULL_HANDLE;
-  check(device.instance.fn.vkCreateDevice(device.handle, &info, nullptr, &handle), "vkCreateDevice",
-        device.describe());
+  check(device.instance.fn.vkCreateDevice(device.handle, &info, nullptr, &handle), "vkCreateDevice", device.describe());
 
   DeviceTable fn;
   if (const char* missing = fn.load(device.instance.fn.vkGetDeviceProcAddr, handle)) {
@@ -118,6 +117,24 @@ void Logical::give_semaphore(VkSemaphore semaphore) noexcept {
   }
 }
 
+void Logical::keep_spares() noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!spares_.empty()) return;
+  for (const KindInfo& info : device.kinds) {
+    VkMemoryAllocateInfo request{};
+    request.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    request.allocationSize = 4096;
+    request.memoryTypeIndex = device.memory_type(info.kind, ~0u).value_or(0);
+    VkDeviceMemory spare = VK_NULL_HANDLE;
+    if (fn.vkAllocateMemory(handle, &request, nullptr, &spare) == VK_SUCCESS) spares_.push_back(spare);
+  }
+}
+
+void Logical::free_spares() noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (VkDeviceMemory spare : std::exchange(spares_, {})) fn.vkFreeMemory(handle, spare, nullptr);
+}
+
 void Logical::add_segment(int number) noexcept {
   const std::scoped_lock lock(mutex_);
   alive_.segments += static_cast<std::size_t>(number);
@@ -151,6 +168,7 @@ Population Logical::settle() {
     fn.vkQueueWaitIdle(queue->handle);
   }
   last.clear();
+  free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);
   return alive_;

@@ -43,7 +43,7 @@ struct Population {
 
 class Logical {
  public:
-  /// vkCreateDevice with all queues of the chosen family. Throws.
+  /// vkCreateDevice with `queue_count` queues of the chosen family. Throws.
   static std::unique_ptr<Logical> create(PhysicalDevice& device);
   /// Around a VkDevice, which is destroyed at the end unless it is adopted.
   Logical(PhysicalDevice& device, VkDevice handle, const DeviceTable& functions, bool adopted);
@@ -64,6 +64,11 @@ class Logical {
   /// A timeline semaphore with nothing pending. Throws.
   [[nodiscard]] VkSemaphore take_semaphore();
   void give_semaphore(VkSemaphore semaphore) noexcept;
+
+  /// Hold a little memory of every type in use, if there is none yet; give it back. After a failed import NVIDIA's
+  /// driver (580) refuses every allocation of device memory until some is freed: so there must be some to free.
+  void keep_spares() noexcept;
+  void free_spares() noexcept;
 
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
@@ -87,6 +92,7 @@ class Logical {
   Population alive_;
   std::list<Flight> graveyard_;
   std::vector<VkSemaphore> semaphores_;  // to be used again
+  std::vector<VkDeviceMemory> spares_;
   std::atomic<bool> buried_{false};
 };
 

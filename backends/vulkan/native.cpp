@@ -109,8 +109,7 @@ void invalidate(const Buffer& buffer) {
   mapped(buffer, "vulkan::invalidate", offset).before_host_read(offset, buffer.size());
 }
 
-Buffer wrap(const Device& device, const ExternalBuffer& external, std::function<void()> release,
-            const Stream& stream) {
+Buffer wrap(const Device& device, const ExternalBuffer& external, std::function<void()> release, const Stream& stream) {
   PhysicalDevice& state = physical(device, "vulkan::wrap");
   if (!external.buffer || external.bytes == 0)
     throw Error(Errc::invalid_argument, "vulkan::wrap: a null VkBuffer, or zero bytes, names no memory");

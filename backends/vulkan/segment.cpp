@@ -46,13 +46,14 @@ Memory::~Memory() {
 }
 
 Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage) {
-  constexpr auto most = std::numeric_limits<std::size_t>::max() - (granularity - 1);
+  const std::size_t round = exportable ? shared_granularity : granularity;
+  const auto most = std::numeric_limits<std::size_t>::max() - (round - 1);
   if (bytes > most) {
     shortage.limit = most;
     return nullptr;
   }
   logical.collect();
-  auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, (bytes + granularity - 1) & ~(granularity - 1)));
+  auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, (bytes + round - 1) & ~(round - 1)));
   made->exportable = made->shared = exportable;
   const VkResult result = made->build(-1, shortage);
   if (is_exhaustion(result)) return nullptr;
@@ -68,7 +69,10 @@ VkResult Memory::build(int import_fd, Shortage& shortage) {
   if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
 
   if (VkResult result = create_buffer(); result < 0) return short_of(shortage, "vkCreateBuffer", result);
-  const auto type = physical.memory_type(kind, type_bits_);
+  // Opening more than there is of shared write-combined memory leaves NVIDIA's driver (580) unable to allocate device
+  // memory in that process. Cached memory serves as well, and refuses cleanly.
+  const auto placed = shared && kind == MemoryKind::upload ? MemoryKind::readback : kind;
+  const auto type = physical.memory_type(placed, type_bits_);
   if (!type)
     throw Error(Errc::unsupported, asked(*this) + ": no memory type of that kind can hold " +
                                        (shared ? "an exportable" : "a") + " buffer");
@@ -137,7 +141,10 @@ VkResult Memory::allocate(std::uint32_t type, int import_fd) {
   counted_ = true;
   if (logical.allocations.fetch_add(1, std::memory_order_relaxed) >= logical.device.max_allocations)
     return VK_ERROR_TOO_MANY_OBJECTS;
-  return logical.fn.vkAllocateMemory(logical.handle, &info, nullptr, &memory);
+  if (import_fd >= 0) logical.keep_spares();
+  const VkResult result = logical.fn.vkAllocateMemory(logical.handle, &info, nullptr, &memory);
+  if (result < 0) logical.free_spares();
+  return result;
 }
 
 VkResult Memory::finish(std::uint32_t type) {
@@ -154,7 +161,8 @@ VkResult Memory::finish(std::uint32_t type) {
   if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
     return result;
   host = static_cast<std::byte*>(mapped);
-  noncoherent_ = knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+  noncoherent_ =
+      knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   return VK_SUCCESS;
 }
 

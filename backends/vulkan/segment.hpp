@@ -41,7 +41,7 @@ class Memory final : public spi::Segment {
   VkDeviceSize memory_offset = 0;    ///< of the buffer within the memory
   VkDeviceSize allocation_size = 0;  ///< of the memory; what an importer must name
   bool dedicated = false;
-  bool shared = false;               ///< others reach it outside this VkDevice: batches acquire and release it
+  bool shared = false;  ///< others reach it outside this VkDevice: batches acquire and release it
 
  private:
   Memory(Logical& logical, MemoryKind kind, std::size_t bytes) noexcept;

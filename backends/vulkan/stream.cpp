@@ -123,8 +123,7 @@ void BatchedStream::order(std::initializer_list<Access> now) {
     }
     if (a.write && a.memory->host) host_reads_ = true;
     for (const Access& b : accesses_) {
-      dependent = dependent ||
-                  (a.memory == b.memory && (a.write || b.write) && a.begin < b.end && b.begin < a.end);
+      dependent = dependent || (a.memory == b.memory && (a.write || b.write) && a.begin < b.end && b.begin < a.end);
     }
   }
   if (dependent) {
@@ -136,7 +135,7 @@ void BatchedStream::order(std::initializer_list<Access> now) {
 }
 
 void BatchedStream::barrier(VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to,
-                     VkAccessFlags to_access) {
+                            VkAccessFlags to_access) {
   const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, from_access, to_access};
   logical_.fn.vkCmdPipelineBarrier(open_->commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }

@@ -56,7 +56,7 @@ class ForeignPoint final : public Waitable {
 
 class BatchedStream final : public Waitable {
  public:
-  static constexpr std::size_t max_operations = 64;            ///< of one batch
+  static constexpr std::size_t max_operations = 64;                ///< of one batch
   static constexpr std::size_t max_bytes = std::size_t{16} << 20;  ///< of one batch
 
   explicit BatchedStream(Logical& logical);  ///< throws
@@ -97,16 +97,16 @@ class BatchedStream final : public Waitable {
   void retire() noexcept;
 
   Queue& queue_;
-  std::unique_ptr<Slot> open_;         // being recorded
-  std::vector<Access> accesses_;       // since the last barrier of the open batch
-  std::vector<Memory*> shared_;        // acquired from outside by the open batch
-  std::size_t operations_ = 0;         // in the open batch
+  std::unique_ptr<Slot> open_;    // being recorded
+  std::vector<Access> accesses_;  // since the last barrier of the open batch
+  std::vector<Memory*> shared_;   // acquired from outside by the open batch
+  std::size_t operations_ = 0;    // in the open batch
   std::size_t bytes_ = 0;
-  bool host_reads_ = false;            // the open batch writes memory that the host can read
+  bool host_reads_ = false;                        // the open batch writes memory that the host can read
   std::vector<std::shared_ptr<Timeline>> waited_;  // for the next submit
   std::vector<std::uint64_t> wait_values_;
-  std::uint64_t last_ = 0;             // value of what was recorded, waited for or marked last
-  std::list<Flight> flight_{1};        // a list, so that it can be buried without asking for memory
+  std::uint64_t last_ = 0;       // value of what was recorded, waited for or marked last
+  std::list<Flight> flight_{1};  // a list, so that it can be buried without asking for memory
   std::vector<std::unique_ptr<Slot>> idle_;
 };
 

@@ -73,8 +73,8 @@ WaitStatus Timeline::wait(std::uint64_t wanted, std::chrono::nanoseconds timeout
   info.semaphoreCount = 1;
   info.pSemaphores = &semaphore_;
   info.pValues = &target;
-  const auto limit = timeout.count() < 0 ? std::numeric_limits<std::uint64_t>::max()
-                                         : static_cast<std::uint64_t>(timeout.count());
+  const auto limit =
+      timeout.count() < 0 ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(timeout.count());
   VkResult result;
   do {  // a driver may give up before the end of time
     result = logical_.fn.vkWaitSemaphores(logical_.handle, &info, limit);

@@ -21,7 +21,7 @@ namespace weir::cuda {
 [[nodiscard]] Device device(int ordinal);
 
 /// One `cuMemAlloc` per buffer. Slow to allocate and to give back (the driver may wait for the device, so a worker does
-/// it): for few large buffers, or under a pool.
+/// it, and other CUDA calls of the process may wait behind that): for few large buffers, or under a pool.
 [[nodiscard]] ResourcePtr make_device_resource(const Device& device);
 
 /// Sizes in bytes.

@@ -36,6 +36,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   /// Allocate `bytes`, usable on `stream` at once and elsewhere after waiting for a point of it. `stream` may be of
   /// any device: it is where the memory's life begins and, unless `close(stream)` says otherwise, ends. Zero bytes
   /// succeed without a driver call. `alignment` is a power of two; less than default_alignment is rounded up to it.
+  /// It is that of the device address, or of the host address of memory that has no other.
   /// Throws OutOfMemory when exhausted, Error{invalid_argument}.
   [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream, std::size_t alignment = default_alignment);
   /// As above; nullopt for exhaustion, and for nothing else.

@@ -37,14 +37,14 @@ namespace weir::vulkan {
 
 /// Handles of a buffer, owned by it. All null for zero bytes.
 struct NativeBuffer {
-  VkBuffer_T* buffer = nullptr;           ///< covers the whole segment
-  std::uint64_t offset = 0;               ///< of the first byte within `buffer`
-  std::uint64_t size = 0;                 ///< bytes
+  VkBuffer_T* buffer = nullptr;  ///< covers the whole segment
+  std::uint64_t offset = 0;      ///< of the first byte within `buffer`
+  std::uint64_t size = 0;        ///< bytes
   VkDeviceMemory_T* memory = nullptr;
-  std::uint64_t memory_offset = 0;        ///< of the first byte within `memory`
-  std::uint64_t allocation_size = 0;      ///< of all of `memory`; 0 for wrapped buffers
-  bool dedicated = false;                 ///< `memory` was allocated for `buffer` alone; importers must say so too
-  std::uint64_t device_address = 0;       ///< of the first byte; 0 without bufferDeviceAddress
+  std::uint64_t memory_offset = 0;    ///< of the first byte within `memory`
+  std::uint64_t allocation_size = 0;  ///< of all of `memory`; 0 for wrapped buffers
+  bool dedicated = false;             ///< `memory` was allocated for `buffer` alone; importers must say so too
+  std::uint64_t device_address = 0;   ///< of the first byte; 0 without bufferDeviceAddress
 };
 
 /// Throws invalid_argument for memory of other backends, closed. Usage: transfer source and destination, storage,
@@ -54,10 +54,10 @@ struct NativeBuffer {
 /// Handles of a stream, owned by it.
 struct NativeStream {
   VkDevice_T* device = nullptr;
-  VkQueue_T* queue = nullptr;             ///< shared with other streams; submit under `lock(stream)` only
+  VkQueue_T* queue = nullptr;  ///< shared with other streams; submit under `lock(stream)` only
   std::uint32_t family = 0;
-  VkSemaphore_T* semaphore = nullptr;     ///< timeline; signalled by weir only
-  std::uint64_t value = 0;                ///< reached when everything put on the stream so far is complete
+  VkSemaphore_T* semaphore = nullptr;  ///< timeline; signalled by weir only
+  std::uint64_t value = 0;             ///< reached when everything put on the stream so far is complete
 };
 
 /// Hand everything on `stream` to its queue and say what to wait for. Blocks while the stream is held back by work of
@@ -79,10 +79,10 @@ void invalidate(const Buffer& buffer);
 /// A VkBuffer that the application owns: bound, with transfer usage, owned by the family of weir's queues.
 struct ExternalBuffer {
   VkBuffer_T* buffer = nullptr;
-  std::uint64_t bytes = 0;                ///< at most the size it was made with
-  VkDeviceMemory_T* memory = nullptr;     ///< only for `native`
-  std::uint64_t memory_offset = 0;        ///< of the buffer within `memory`; only for `native`
-  void* host = nullptr;                   ///< where its first byte is mapped, coherently; null when it is not
+  std::uint64_t bytes = 0;             ///< at most the size it was made with
+  VkDeviceMemory_T* memory = nullptr;  ///< only for `native`
+  std::uint64_t memory_offset = 0;     ///< of the buffer within `memory`; only for `native`
+  void* host = nullptr;                ///< where its first byte is mapped, coherently; null when it is not
 };
 
 /// Buffer over it. `release` runs once, on any thread, when the last owner is gone and all recorded uses are complete.
@@ -107,20 +107,20 @@ struct AdoptOptions {
   VkPhysicalDevice_T* physical_device = nullptr;
   VkDevice_T* device = nullptr;
   GetInstanceProcAddr get_instance_proc_addr = nullptr;
-  std::uint32_t queue_family = 0;         ///< computes, or does graphics or transfers
-  std::vector<AdoptedQueue> queues;       ///< of that family; at least one
-  bool timeline_semaphore = false;        ///< the feature is enabled; required
-  bool buffer_device_address = false;     ///< the feature is enabled
-  bool external_memory_fd = false;        ///< VK_KHR_external_memory_fd is enabled: buffers can be exported
+  std::uint32_t queue_family = 0;      ///< computes, or does graphics or transfers
+  std::vector<AdoptedQueue> queues;    ///< of that family; at least one
+  bool timeline_semaphore = false;     ///< the feature is enabled; required
+  bool buffer_device_address = false;  ///< the feature is enabled
+  bool external_memory_fd = false;     ///< VK_KHR_external_memory_fd is enabled: buffers can be exported
 };
 
 /// A Device over it; not listed in `devices()`. The instance must have been made for Vulkan 1.2 or newer. Throws
 /// invalid_argument, unsupported, incompatible.
 [[nodiscard]] Device adopt(const AdoptOptions& options);
 
-/// End an adoption: wait for weir's work and the adopted queues, and destroy what weir made on the device. Afterwards the application may
-/// destroy it, and everything that names it here throws `closed`. Throws invalid_argument while buffers or streams of
-/// it are alive; nothing has changed then.
+/// End an adoption: wait for weir's work and the adopted queues, and destroy what weir made on the device. Afterwards
+/// the application may destroy it, and everything that names it here throws `closed`. Throws invalid_argument while
+/// buffers or streams of it are alive; nothing has changed then.
 void release(const Device& device);
 
 /// Whether WEIR_VULKAN_VALIDATION=1 was set and the Khronos layer was found, on weir's own instance.

@@ -129,6 +129,19 @@ TEST_P(Allocation, BufferOutlivesEveryOtherHandle) {
   EXPECT_EQ(word, 0xdecadeU);
 }
 
+TEST_P(Allocation, StaticBuffersMayOutliveMain) {
+  struct Static {
+    Buffer buffer;
+    ResourcePtr resource;
+    Stream stream;
+  };
+  static std::vector<Static> left;  // destroyed after main, in whatever order; a crash there fails the program
+  Buffer buffer = resource->allocate(1000, stream);
+  buffer.fill(std::uint8_t{1}, stream);
+  left.push_back({std::move(buffer), resource, stream});
+  left.push_back({filled(pattern(10, 1)), nullptr, Stream(device())});
+}
+
 TEST_P(Allocation, ManyComeAndGo) {
   for (std::uint32_t i = 0; i < 200; ++i) {
     Buffer buffer = resource->allocate(1 + i * 13 % 5000, stream);

@@ -117,12 +117,13 @@ TEST_P(Streams, ExceptionsOfCallsGoToTheSink) {
 
 TEST_P(Streams, EmptyFunctionsAreRefused) { EXPECT_ERROR(stream.call({}), Errc::invalid_argument, "function"); }
 
-TEST_P(Streams, WhatACallOwnsEndsBeforeItsPoint) {
+// Soon after, not before: CUDA forbids driver calls in host functions, so there another thread ends what one owns.
+TEST_P(Streams, WhatACallOwnsEnds) {
   auto owned = std::make_shared<int>(1);
   const std::weak_ptr<int> observed = owned;
   stream.call([moved = std::move(owned)] { (void)*moved; });
   stream.synchronize();
-  EXPECT_TRUE(observed.expired());
+  while (!observed.expired()) std::this_thread::yield();  // the watchdog ends it otherwise
 }
 
 TEST_P(Streams, DefaultEventsAreDone) {

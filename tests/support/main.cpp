@@ -50,6 +50,9 @@ void print_backends() {
                   std::string(device.driver()).c_str());
     }
   }
+#if WEIR_HAS_VULKAN
+  std::printf("Vulkan validation: %s\n", vulkan::validation_active() ? "on" : "off, or its layer is not installed");
+#endif
   std::fflush(stdout);
 }
 

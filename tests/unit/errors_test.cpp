@@ -89,7 +89,8 @@ TEST(Errors, OutOfMemoryOfNothingKnown) {
 }
 
 TEST(Sink, ReplacesAndReturnsThePrevious) {
-  static int calls = 0;
+  static int calls;
+  calls = 0;
   const FailureSink mine = [](const Failure& failure) noexcept { calls += failure.message == "m" ? 1 : 100; };
   const FailureSink before = set_failure_sink(mine);
   report({std::make_error_code(std::errc::io_error), "w", "m"});
@@ -105,15 +106,17 @@ TEST(Sink, ReplacesAndReturnsThePrevious) {
 
 TEST(Sink, DefaultPrintsOneLineEachButNotMoreThan16ASecond) {
   const FailureSink before = set_failure_sink(nullptr);
-  testing::internal::CaptureStderr();
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 1000; ++i) report({{}, "Buffer::close", "driver said no"});
+  std::string printed;
+  while (printed.empty()) {  // this second's lines may be used up already
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 1000; ++i) report({{}, "Buffer::close", "driver said no"});
+    printed = testing::internal::GetCapturedStderr();
+  }
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count() + 1;
-  const std::string printed = testing::internal::GetCapturedStderr();
   EXPECT_NE(set_failure_sink(before), before) << "null did not restore the default";
   std::size_t lines = 0;
   for (const char c : printed) lines += c == '\n' ? 1 : 0;
-  EXPECT_GE(lines, 1U);
   EXPECT_LE(lines, 16U * static_cast<std::size_t>(seconds));
   EXPECT_NE(printed.find("Buffer::close: driver said no"), std::string::npos) << printed;
 }

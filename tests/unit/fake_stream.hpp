@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -17,13 +18,13 @@ namespace weir::test {
 
 class FakeStream final : public spi::StreamState {
  public:
-  FakeStream() : StreamState(host_device().state()) { ++alive; }
-  static inline std::atomic<int> alive{0};
+  FakeStream() : StreamState(host_device().state()) {}
 
   struct Behaviour {
     bool calls_natively = false;
     bool waits_natively = false;
     bool foreign = false;
+    std::function<void()> on_end = {};
   } behaviour;  // set before use
 
   /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
@@ -57,7 +58,9 @@ class FakeStream final : public spi::StreamState {
   spi::Op wait_op(std::uint64_t value) { return spi::WaitOp{spi::Ref<spi::StreamState>::retain(this), value}; }
 
  private:
-  ~FakeStream() override { --alive; }
+  ~FakeStream() override {
+    if (behaviour.on_end) behaviour.on_end();
+  }
 
   // One thread at a time is in here, or the front half broke its promise.
   void submit(const std::string& line) {

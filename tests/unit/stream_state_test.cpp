@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -20,7 +21,7 @@ using Lines = std::vector<std::string>;
 class Fake {
  public:
   explicit Fake(FakeStream::Behaviour behaviour = {}) : state_(new FakeStream) {
-    state_->behaviour = behaviour;
+    state_->behaviour = std::move(behaviour);
     owner_ = spi::Ref<spi::StreamState>::adopt(state_);
   }
   FakeStream* operator->() const { return state_; }
@@ -220,19 +221,23 @@ TEST(StreamState, ForeignOnesNeverHoldWaitsBack) {
 }
 
 TEST(StreamState, LivesUntilHeldWorkIsDone) {
-  const int before = FakeStream::alive;
   const Fake other;
   other->put(FakeStream::fill());
-  std::promise<void> ran;
+  std::promise<void> ran, ended;
+  std::atomic<bool> gone{false};
   {
-    const Fake s;
+    const Fake s({.on_end = [&] {
+      gone = true;
+      ended.set_value();
+    }});
     s->put(other->wait_op(1));
     s->put(FakeStream::call([&] { ran.set_value(); }));
     s->finish(1);
   }
-  EXPECT_EQ(FakeStream::alive, before + 2);
+  EXPECT_FALSE(gone);
   other->finish(1);
   ran.get_future().wait();
+  ended.get_future().wait();
 }
 
 TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {

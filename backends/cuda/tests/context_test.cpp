@@ -11,7 +11,8 @@ class Context : public CudaTest {
   // One of everything, on this thread.
   static void use_everything() {
     const Stream stream(gpu()), second(gpu());
-    for (const KindInfo& info : gpu().kinds()) {
+    const Device of = gpu();
+    for (const KindInfo& info : of.kinds()) {
       SCOPED_TRACE(to_string(info.kind));
       const auto resource = make_resource(gpu(), info.kind, {.exportable = info.exportable});
       Buffer a = resource->allocate(3000, stream);

@@ -34,7 +34,8 @@ TEST_F(Memory, KindsAndLabels) {
 
 TEST_F(Memory, SegmentsBeginWhereTheirKindSays) {
   const Stream stream(gpu());
-  for (const KindInfo& info : gpu().kinds()) {
+  const Device of = gpu();
+  for (const KindInfo& info : of.kinds()) {
     SCOPED_TRACE(to_string(info.kind));
     const auto resource = make_resource(gpu(), info.kind);
     std::vector<Buffer> buffers;
@@ -48,7 +49,8 @@ TEST_F(Memory, SegmentsBeginWhereTheirKindSays) {
 
 TEST_F(Memory, RefusalsSayWhoRefused) {
   const Stream stream(gpu());
-  for (const KindInfo& info : gpu().kinds()) {
+  const Device of = gpu();
+  for (const KindInfo& info : of.kinds()) {
     SCOPED_TRACE(to_string(info.kind));
     const auto resource = make_resource(gpu(), info.kind);
     try {

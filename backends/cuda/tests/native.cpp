@@ -93,6 +93,8 @@ void CudaTest::SetUp() {
     ASSERT_FALSE(required()) << backend.unavailable_because;
     GTEST_SKIP() << backend.unavailable_because;
   }
+  // What earlier tests left is given back now: the driver waits for the device then, and others wait behind it.
+  cuda::make_device_resource(gpu())->trim(0);
 }
 
 Current::Current(CUcontext context) : before_(now()) { must(api().CtxSetCurrent(context), "cuCtxSetCurrent"); }

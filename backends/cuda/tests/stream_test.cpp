@@ -138,8 +138,10 @@ TEST_F(Streams, AStreamOfAnotherContextWorks) {
     test::write(buffer, bytes, own);
     borrowed.wait(own.record());
     Buffer copy = buffer.copy_to(borrowed);
+    buffer.fill(std::byte{3}, borrowed);
     own.wait(borrowed.record());
     EXPECT_BYTES(read(copy, own), bytes);
+    EXPECT_BYTES(read(buffer, borrowed), repeat(bytes.size(), 3));
     const auto resource = buffer.memory_resource();
     buffer.close();
     copy.close();

@@ -62,7 +62,8 @@ TEST_F(Adoption, WrapsABufferOfTheApplication) {
   int released = 0;
   {
     const Stream stream{device()};
-    Buffer buffer = wrap(device(), {theirs, 1000, memory, 0, nullptr}, [&] { ++released; }, stream);
+    Buffer buffer = wrap(
+        device(), {theirs, 1000, memory, 0, nullptr}, [&] { ++released; }, stream);
     EXPECT_EQ(buffer.kind(), MemoryKind::external);
     EXPECT_EQ(buffer.host_data(), nullptr);
     const auto handles = native(buffer.slice(100, 10));
@@ -102,7 +103,9 @@ TEST_F(Adoption, RefusesWhatIsIncomplete) {
   options.get_instance_proc_addr = nullptr;
   EXPECT_ERROR(adopt(options), Errc::invalid_argument, "get_instance_proc_addr");
   EXPECT_ERROR(vulkan::release(host_device()), Errc::invalid_argument, "not a Vulkan device");
-  EXPECT_ERROR(wrap(device(), {}, [] {}, Stream{host_device()}), Errc::invalid_argument, "names no memory");
+  EXPECT_ERROR(wrap(
+                   device(), {}, [] {}, Stream{host_device()}),
+               Errc::invalid_argument, "names no memory");
 }
 
 TEST_F(Adoption, WeirsOwnDeviceIsNotReleased) {

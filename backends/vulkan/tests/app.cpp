@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -25,27 +24,6 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
   return VK_FALSE;
 }
 
-std::mutex& calls_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-// Counts; says whether the call must fail.
-std::optional<VkResult> note(const char* name) {
-  const std::scoped_lock lock(calls_mutex());
-  ++calls().count[name];
-  const auto planned = calls().fail.find(name);
-  if (planned == calls().fail.end() || --planned->second.first > 0) return std::nullopt;
-  const VkResult result = planned->second.second;
-  calls().fail.erase(planned);
-  return result;
-}
-
-void note_effect(const char* name) {
-  const std::scoped_lock lock(calls_mutex());
-  ++calls().effective[name];
-}
-
 // Stands for the driver's function `Name`: counts, fails on demand, else calls on.
 template <class F>
 struct Counted;
@@ -56,17 +34,17 @@ struct Counted<R(VKAPI_PTR*)(A...)> {
     static inline const char* name = nullptr;
     static inline R(VKAPI_PTR* next)(A...) = nullptr;
     static VKAPI_ATTR R VKAPI_CALL call(A... args) {
-      const auto planned = note(name);
+      const auto planned = calls().begin(name);
       if constexpr (std::is_same_v<R, VkResult>) {
         if (planned) return *planned;
         const VkResult result = next(args...);
-        if (result == VK_SUCCESS) note_effect(name);
+        if (result == VK_SUCCESS) calls().took_effect(name);
         return result;
       } else {
         if constexpr (sizeof...(A) == 3) {  // destroy and free take null
           if (!std::get<1>(std::tuple(args...))) return next(args...);
         }
-        note_effect(name);
+        calls().took_effect(name);
         return next(args...);
       }
     }
@@ -76,12 +54,12 @@ struct Counted<R(VKAPI_PTR*)(A...)> {
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char* name) {
   const auto next = next_device_proc(device, name);
   if (!next) return nullptr;
-#define WEIR_VK_DEVICE(function)                                         \
-  if (std::strcmp(name, #function) == 0) {                               \
-    using Slot = Counted<PFN_##function>::Slot<__COUNTER__>;             \
-    Slot::name = #function;                                              \
-    Slot::next = reinterpret_cast<PFN_##function>(next);                 \
-    return reinterpret_cast<PFN_vkVoidFunction>(&Slot::call);            \
+#define WEIR_VK_DEVICE(function)                              \
+  if (std::strcmp(name, #function) == 0) {                    \
+    using Slot = Counted<PFN_##function>::Slot<__COUNTER__>;  \
+    Slot::name = #function;                                   \
+    Slot::next = reinterpret_cast<PFN_##function>(next);      \
+    return reinterpret_cast<PFN_vkVoidFunction>(&Slot::call); \
   }
 #define WEIR_VK_DEVICE_OPTIONAL(function) WEIR_VK_DEVICE(function)
 #include "vulkan/symbols.inc"
@@ -96,6 +74,53 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance instance, cons
 }
 
 }  // namespace
+
+int Calls::operator[](const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  return count_[name];
+}
+
+void Calls::clear() {
+  const std::scoped_lock lock(mutex_);
+  count_.clear();
+}
+
+int Calls::effective(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  return effective_[name];
+}
+
+void Calls::fail(const std::string& name, VkResult result, int nth) {
+  const std::scoped_lock lock(mutex_);
+  planned_[name] = {nth, result};
+}
+
+void Calls::fail_nothing() {
+  const std::scoped_lock lock(mutex_);
+  planned_.clear();
+}
+
+void Calls::reset() {
+  const std::scoped_lock lock(mutex_);
+  count_.clear();
+  effective_.clear();
+  planned_.clear();
+}
+
+std::optional<VkResult> Calls::begin(const char* name) {
+  const std::scoped_lock lock(mutex_);
+  ++count_[name];
+  const auto planned = planned_.find(name);
+  if (planned == planned_.end() || --planned->second.first > 0) return std::nullopt;
+  const VkResult result = planned->second.second;
+  planned_.erase(planned);
+  return result;
+}
+
+void Calls::took_effect(const char* name) {
+  const std::scoped_lock lock(mutex_);
+  ++effective_[name];
+}
 
 Calls& calls() {
   static Calls all;
@@ -132,8 +157,8 @@ bool App::make_instance(std::string& reason) {
 
   VkDebugUtilsMessengerCreateInfoEXT messenger{};
   messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
-  messenger.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
-                              VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   messenger.pfnUserCallback = on_message;
   const auto synchronization = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;

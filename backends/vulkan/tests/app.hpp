@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "vulkan/driver.hpp"
@@ -25,14 +27,26 @@ inline bool required() {
   return list && std::string_view(list).find("vulkan") != std::string_view::npos;
 }
 
-/// Calls that weir made through the application's table.
-struct Calls {
-  std::map<std::string, int> count;                      ///< since `clear`
-  std::map<std::string, int> effective;                  ///< those that made or destroyed something, ever
-  std::map<std::string, std::pair<int, VkResult>> fail;  ///< the n-th call from now on (1 = next) returns that
+/// Calls that weir made through the application's table. Any thread.
+class Calls {
+ public:
+  /// How often since `clear`.
+  int operator[](const std::string& name);
+  void clear();
+  /// How often something was made or destroyed, since `reset`.
+  int effective(const std::string& name);
+  /// Let the n-th call from now on (1 = the next) return `result`.
+  void fail(const std::string& name, VkResult result, int nth = 1);
+  void fail_nothing();
+  void reset();
 
-  int operator[](const std::string& name) { return count[name]; }
-  void clear() { count.clear(); }
+  std::optional<VkResult> begin(const char* name);  ///< for the table
+  void took_effect(const char* name);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> count_, effective_;
+  std::map<std::string, std::pair<int, VkResult>> planned_;
 };
 Calls& calls();
 

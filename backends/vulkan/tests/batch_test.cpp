@@ -29,8 +29,8 @@ TEST_F(Batches, DependentOperationsGetABarrierEach) {
   Buffer c = resource->allocate(4096, stream);
   calls().clear();
   a.fill(std::uint32_t{1}, stream);
-  b.copy_from(a, stream);  // reads what was written
-  c.copy_from(b, stream);  // again
+  b.copy_from(a, stream);            // reads what was written
+  c.copy_from(b, stream);            // again
   b.fill(std::uint32_t{2}, stream);  // overwrites what was read
   stream.flush();
   EXPECT_EQ(calls()["vkQueueSubmit"], 1);

@@ -43,12 +43,14 @@ TEST_F(DISABLED_Alone, NoDriver) {
 }
 TEST_F(Environment, NoDriverIsOneLine) {
   EXPECT_TRUE(passes_alone("*Alone.NoDriver", {"VK_ICD_FILENAMES=/nonexistent/icd.json",
-                                              "VK_DRIVER_FILES=/nonexistent/icd.json", "WEIR_REQUIRE="}));
+                                               "VK_DRIVER_FILES=/nonexistent/icd.json", "WEIR_REQUIRE="}));
 }
 TEST_F(Environment, ABrokenDriverIsOneLine) {
   const std::string path = testing::TempDir() + "weir_broken_icd.json";
-  std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": {"library_path": "libm.so.6", "api_version": "1.3.0"}})";
-  EXPECT_TRUE(passes_alone("*Alone.NoDriver", {"VK_ICD_FILENAMES=" + path, "VK_DRIVER_FILES=" + path, "WEIR_REQUIRE="}));
+  std::ofstream(path)
+      << R"({"file_format_version": "1.0.0", "ICD": {"library_path": "libm.so.6", "api_version": "1.3.0"}})";
+  EXPECT_TRUE(
+      passes_alone("*Alone.NoDriver", {"VK_ICD_FILENAMES=" + path, "VK_DRIVER_FILES=" + path, "WEIR_REQUIRE="}));
 }
 
 // --- knobs ----------------------------------------------------------------------------------------------------------

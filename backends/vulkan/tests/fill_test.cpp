@@ -23,8 +23,7 @@ TEST_F(Fills, EveryOffsetAndLengthOfEveryPattern) {
         buffer.copy_to(std::span(found), stream);
         stream.synchronize();
         expected.assign(bytes, std::byte{0xee});
-        for (std::size_t i = 0; i < length; ++i)
-          expected[offset + i] = static_cast<std::byte>(pattern >> i % size * 8);
+        for (std::size_t i = 0; i < length; ++i) expected[offset + i] = static_cast<std::byte>(pattern >> i % size * 8);
         ASSERT_EQ(found, expected) << "pattern of " << size << " at " << offset << ", " << length << " bytes";
       }
     }

@@ -91,6 +91,16 @@ TEST_F(Imports, BadDescriptorsAreRefusedAndClosedOnce) {
   EXPECT_FDS(before);
 }
 
+TEST_F(Imports, MemoryCanBeAllocatedAfterRefusals) {
+  const auto resource = make_device_resource(device(), {.exportable = true});
+  const Stream stream{device()};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW((void)open(spi::UniqueFd(memfd_create("stranger", MFD_CLOEXEC)), size()), Error);
+    EXPECT_TRUE(resource->try_allocate(1000, stream));
+    (void)open(exported(), size());
+  }
+}
+
 TEST_F(Imports, WrongSizesAndKindsAreRefused) {
   const auto before = weir::test::open_fds();
   EXPECT_ERROR(open(exported(), 0), Errc::corrupt_descriptor, "0 bytes");

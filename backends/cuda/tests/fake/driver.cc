@@ -19,6 +19,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -83,6 +84,7 @@ struct Context {
   int device = 0;
   Stream* legacy = nullptr;
   std::vector<Stream*> per_thread;
+  unsigned long long id = 0;
 };
 
 struct Stream {
@@ -122,10 +124,30 @@ World& world() {
   return instance;
 }
 
-thread_local std::vector<Context*> current;
+/// Without a destructor: calls come also while a thread or the process ends.
+template <class T>
+struct Stack {
+  T items[16];
+  std::size_t count;
+
+  bool empty() const { return count == 0; }
+  T& back() { return items[count - 1]; }
+  void pop_back() { --count; }
+  void push_back(T item) {
+    if (count == std::size(items)) std::abort();
+    items[count++] = item;
+  }
+};
+
+struct PerThread {
+  Context* context;
+  Stream* stream;
+};
+
+thread_local Stack<Context*> current;
+thread_local Stack<PerThread> own_streams;
 thread_local bool in_host_function = false;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-thread_local std::map<Context*, Stream*> own_stream;
 
 // First thing in every call: forbidden places, failures on demand.
 CUresult enter(const char* call) {
@@ -200,8 +222,14 @@ Stream* find(CUstream handle) {
   if (current.empty()) return nullptr;
   Context* context = current.back();
   if (handle == CU_STREAM_PER_THREAD) {
-    Stream*& mine = own_stream[context];
-    if (!mine) context->per_thread.push_back(mine = make_stream(context));
+    Stream* mine = nullptr;
+    for (std::size_t i = 0; i < own_streams.count; ++i) {
+      if (own_streams.items[i].context == context) mine = own_streams.items[i].stream;
+    }
+    if (!mine) {
+      context->per_thread.push_back(mine = make_stream(context));
+      own_streams.push_back({context, mine});
+    }
     push_wait(mine, context->legacy);
     return mine;
   }
@@ -279,7 +307,7 @@ CUresult set_memory(CUdeviceptr to, std::size_t pitch, T value, std::size_t widt
   STREAM(on);
   const auto* target = allocation_at(to);
   if (target && target->second.type == CU_MEMORYTYPE_DEVICE && !target->second.managed &&
-      target->second.device != stream->context->device) {
+      stream->context != world().primaries[static_cast<std::size_t>(target->second.device)]) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   push(stream, [=] {
@@ -320,7 +348,8 @@ CUresult CUDAAPI cuInit(unsigned int) {
   if (!world().primaries.empty()) return CUDA_SUCCESS;
   read_failures();
   if (const auto refused = enter("cuInit")) return refused;
-  for (int i = 0; i < number("FAKE_CUDA_DEVICES", 1); ++i) world().primaries.push_back(new Context{i, nullptr, {}});
+  for (int i = 0; i < number("FAKE_CUDA_DEVICES", 1); ++i)
+    world().primaries.push_back(new Context{i, nullptr, {}, ++world().last_id});
   world().used.resize(world().primaries.size());
   return world().primaries.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
@@ -379,7 +408,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 
 static CUresult CUDAAPI context_create(CUcontext* context, unsigned int, CUdevice device) {
   ENTER("cuCtxCreate");
-  auto* made = new Context{device, nullptr, {}};
+  auto* made = new Context{device, nullptr, {}, ++world().last_id};
   world().others.push_back(made);
   current.push_back(made);
   *context = reinterpret_cast<CUcontext>(made);
@@ -416,6 +445,11 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice* device) {
   ENTER("cuCtxGetDevice");
   NEED_CONTEXT();
   *device = current.back()->device;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
+  ENTER("cuCtxGetId");
+  *id = reinterpret_cast<Context*>(context)->id;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
