@@ -156,10 +156,10 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   } catch (...) {
     refused = std::current_exception();
   }
+  if (refused) lose(refused);  // before anybody can take the turn and mark beyond what was refused
   lock.lock();
-  raise(submitted_, value);
+  if (!refused) raise(submitted_, value);
   end_turn(lock);
-  if (refused) std::rethrow_exception(refused);
 }
 
 void StreamState::run_call(CallOp& op, std::uint64_t value) {
@@ -204,7 +204,7 @@ void StreamState::end_turn(Lock& lock) noexcept {
          !std::holds_alternative<WaitOp>(queue_.front().op)) {
     Pending& pending = queue_.front();
     settle([&] { submit(pending.op, pending.value); });
-    raise(submitted_, pending.value);
+    if (!lost()) raise(submitted_, pending.value);
     Pending finished = std::move(queue_.front());
     queue_.pop_front();
     settle([&] { [[maybe_unused]] const Pending end = std::move(finished); });
