@@ -69,10 +69,7 @@ VkResult Memory::build(int import_fd, Shortage& shortage) {
   if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
 
   if (VkResult result = create_buffer(); result < 0) return short_of(shortage, "vkCreateBuffer", result);
-  // Opening more than there is of shared write-combined memory leaves NVIDIA's driver (580) unable to allocate device
-  // memory in that process. Cached memory serves as well, and refuses cleanly.
-  const auto placed = shared && kind == MemoryKind::upload ? MemoryKind::readback : kind;
-  const auto type = physical.memory_type(placed, type_bits_);
+  const auto type = physical.memory_type(kind, type_bits_);
   if (!type)
     throw Error(Errc::unsupported, asked(*this) + ": no memory type of that kind can hold " +
                                        (shared ? "an exportable" : "a") + " buffer");
