@@ -3,10 +3,12 @@
 include_guard()
 
 function(weir_target_options target)
+  # gcc 12 warns about its own std::string operator+ (GCC PR 105651).
   # clang counts sign conversions as part of -Wconversion, gcc does not: both check the same.
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wconversion -Wshadow -Wundef
     $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wno-sign-conversion>
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
     $<$<BOOL:${WEIR_WERROR}>:-Werror>)
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES

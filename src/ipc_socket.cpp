@@ -77,10 +77,9 @@ void send(int socket, const Descriptor& descriptor) {
       header->cmsg_level = SOL_SOCKET;
       header->cmsg_type = SCM_RIGHTS;
       header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-      for (std::size_t i = 0; i < fds.size(); ++i) {
-        const int fd = fds[i].get();
-        std::memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof fd);
-      }
+      std::array<int, most_fds> numbers{};
+      std::transform(fds.begin(), fds.end(), numbers.begin(), [](const auto& fd) { return fd.get(); });
+      std::memcpy(CMSG_DATA(header), numbers.data(), sizeof numbers);  // control has room for all; msg_controllen counts
     }
     const auto count = ::sendmsg(socket, &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
