@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/spi/block.hpp"
 
+#include <utility>
+
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::spi {
@@ -31,6 +33,7 @@ void Block::used(StreamState& user, std::uint64_t value) {
       return;
     }
   }
+  if (uses_.capacity() < uses_.size() + 2) uses_.reserve(2 * uses_.size() + 2);
   uses_.push_back({Ref<StreamState>::retain(&user), value});
 }
 
@@ -44,10 +47,9 @@ std::vector<Point> Block::uses() {
   return points;
 }
 
-std::vector<Point> Block::take_points() {
-  auto points = uses();
-  uses_.clear();
-  return points;
+std::vector<Point> Block::take_points() noexcept {
+  if (stream) uses_.push_back({stream, stream->position()});  // within the capacity
+  return std::exchange(uses_, {});
 }
 
 }  // namespace weir::spi

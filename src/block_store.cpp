@@ -14,7 +14,9 @@ BlockStore::~BlockStore() {
 spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
   auto reference = spi::Ref<spi::StreamState>::retain(&stream.state());
   const std::scoped_lock lock(mutex_);
-  spi::Block* block = free_ ? std::exchange(free_, free_->next) : new spi::Block;
+  if (!free_) free_ = new spi::Block;
+  free_->reserve_points();
+  spi::Block* block = std::exchange(free_, free_->next);
   if (out_++ == 0) self_ = resource.shared_from_this();
   block->resource = &resource;
   block->stream = std::move(reference);

@@ -8,9 +8,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
@@ -22,7 +26,7 @@ struct Item {
   std::function<void()> action;
 
   bool passed() {
-    std::erase_if(points, [](const spi::Point& p) { return p.stream->lost() || p.stream->reached(p.value); });
+    std::erase_if(points, [](const spi::Point& p) { return p.stream->finished(p.value); });
     return points.empty();
   }
 };
@@ -30,64 +34,75 @@ struct Item {
 // One list and one thread for all devices; the thread exists while there is something to wait for.
 class Reclaimer {
  public:
+  /// Throws only for want of memory, and then has not taken the item.
   void add(Item item) {
     const std::scoped_lock lock(mutex_);
+    auto& pending = pending_[item.device];
     items_.push_back(std::move(item));
-    ++pending_[items_.back().device];
-    if (running_) {
-      arrived_.notify_one();
-      return;
+    ++pending;
+    if (running_) return arrived_.notify_one();
+    try {
+      start();
+    } catch (const std::system_error& error) {  // whoever comes next tries again
+      report({error.code(), "release of memory", "no thread to wait for the last use"});
     }
-    std::thread([this] { run(); }).detach();
-    running_ = true;
   }
 
   void drain(const spi::DeviceState& device) {
     std::unique_lock lock(mutex_);
+    if (pending_[&device] != 0 && !running_) start();
     scanned_.wait(lock, [&] { return pending_[&device] == 0; });
   }
 
   bool settle(const spi::DeviceState& device) {
     std::unique_lock lock(mutex_);
     const auto before = pending_[&device];
+    if (before != 0 && !running_) start();
     const auto enough = scans_ + 2;  // the scan under way may have passed an item already
     scanned_.wait(lock, [&] { return pending_[&device] == 0 || scans_ >= enough; });
     return pending_[&device] < before;
   }
 
  private:
+  void start() {
+    std::thread([this] { run(); }).detach();
+    running_ = true;
+  }
+
   void run() noexcept {
     std::unique_lock lock(mutex_);
+    unsigned fruitless = 0;
     while (!items_.empty()) {
-      std::list<Item> batch;
+      std::list<Item> batch, waiting, done;
       batch.splice(batch.end(), items_);
       lock.unlock();
-      std::list<Item> waiting;
-      std::vector<const spi::DeviceState*> done;
       while (!batch.empty()) {
         Item& item = batch.front();
-        if (item.passed()) {
-          done.push_back(item.device);
-          item.action();
-          batch.pop_front();
-        } else {
-          waiting.splice(waiting.end(), batch, batch.begin());
-        }
+        const bool passed = item.passed();
+        if (passed) std::exchange(item.action, nullptr)();
+        auto& list = passed ? done : waiting;
+        list.splice(list.end(), batch, batch.begin());
       }
       lock.lock();
-      for (const auto* state : done) --pending_[state];
+      for (const Item& item : done) --pending_.find(item.device)->second;
       ++scans_;
       scanned_.notify_all();
       items_.splice(items_.begin(), waiting);
+      fruitless = done.empty() ? fruitless + 1 : 0;
       if (items_.empty() && arrived_.wait_for(lock, linger, [&] { return !items_.empty(); })) continue;
-      if (!items_.empty() && done.empty()) sleep_on_first(lock);
+      if (!items_.empty() && done.empty()) sleep_on_first(lock, fruitless);
     }
     running_ = false;
   }
 
-  // Nothing has passed: wait for the oldest point, but look at the others again soon.
-  void sleep_on_first(std::unique_lock<std::mutex>& lock) {
+  // Nothing has passed: wait for the oldest point, but look at the others again soon. The end of a lost timeline's work
+  // cannot be waited for, only asked, and may never come: ask less and less.
+  void sleep_on_first(std::unique_lock<std::mutex>& lock, unsigned fruitless) {
     const spi::Point point = items_.front().points.front();
+    if (point.stream->lost()) {
+      (void)arrived_.wait_for(lock, patience * (1U << std::min(fruitless, 10U)));
+      return;
+    }
     lock.unlock();
     (void)point.stream->wait_for(point.value, patience);
     lock.lock();
@@ -115,7 +130,7 @@ bool release_in_order(spi::Ref<spi::Segment>& segment, const std::vector<spi::Po
   if (!segment->frees_in_order()) return false;
   const spi::Point* home = nullptr;
   for (const spi::Point& point : points) {
-    const bool done = points.size() > 1 && (point.stream->lost() || point.stream->reached(point.value));
+    const bool done = points.size() > 1 && point.stream->finished(point.value);
     if (done) continue;
     if (home) return false;
     home = &point;
@@ -125,6 +140,16 @@ bool release_in_order(spi::Ref<spi::Segment>& segment, const std::vector<spi::Po
   home->stream->put(spi::FreeOp{segment});
   segment = {};
   return true;
+}
+
+void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept {
+  try {
+    const auto message = std::to_string(bytes) + " bytes of " + device.describe() +
+                         " are leaked, because their last use could not be waited for: " + why;
+    report({{}, "release of memory", message});
+  } catch (const std::exception&) {
+    report({{}, "release of memory", why});
+  }
 }
 
 }  // namespace
@@ -139,35 +164,31 @@ void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> point
                    ReclaimListener& listener, std::shared_ptr<void> keep) noexcept {
   const auto bytes = segment->size;
   const auto& device = *segment->device;
+  // Raw, because a function must be copyable and must not free when it ends without having been run: leak rather than
+  // free too early.
+  spi::Segment* left = nullptr;
   try {
     try {
       if (release_in_order(segment, points)) return listener.segment_released(bytes);
-    } catch (const Error&) {  // that stream is lost: its points count as passed
+    } catch (const std::exception&) {  // nothing was put: lost, or no memory
     }
-    // Shared, because a function must be copyable: the segment goes with the action, not with its copies.
-    auto owned = std::make_shared<spi::Ref<spi::Segment>>(std::move(segment));
-    std::function<void()> action = [owned, bytes, &listener, keep = std::move(keep)]() mutable {
-      *owned = {};
+    left = segment.detach();
+    std::function<void()> action = [left, bytes, &listener, keep = std::move(keep)]() mutable {
+      left->release();
       listener.segment_released(bytes);
       keep.reset();
     };
     if (release_blocks) return reclaimer().add({&device, std::move(points), std::move(action)});
     run_after(device, std::move(points), std::move(action));
   } catch (const std::exception& error) {
-    report({{}, "release of memory", error.what()});
+    report_leak(device, bytes, error.what());
   }
 }
 
 void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,
                const std::shared_ptr<void>& keep) noexcept {
   auto segment = spi::Ref<spi::Segment>::adopt(block.segment);
-  std::vector<spi::Point> points;
-  try {
-    points = block.take_points();
-  } catch (const std::exception& error) {  // no memory for the list: leak rather than free too early
-    report({{}, "Buffer::close", error.what()});
-    (void)segment.detach();
-  }
+  auto points = block.take_points();
   const auto last = blocks.put(block);
   if (segment) release_after(std::move(segment), std::move(points), release_blocks, listener, keep);
 }

@@ -40,13 +40,15 @@ const Stream& home() {
   return stream;
 }
 
-void keep(spi::DeviceState& device, Buffer buffer) {
+void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
   auto& all = cache();
   const std::scoped_lock lock(all.mutex);
   auto& mine = all.devices[&device];
   if (mine.kept + buffer.size() > most_kept) return;
-  mine.kept += buffer.size();
+  const auto bytes = buffer.size();
   mine.idle.push_back(std::move(buffer));
+  mine.kept += bytes;
+} catch (const std::bad_alloc&) {  // not kept, then
 }
 
 }  // namespace
@@ -75,9 +77,11 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
   auto& device = buffer.device().state();
   (void)stream.record();  // now, so that later work does not delay it
   buffer.use_on(stream);
-  auto points = buffer.block()->take_points();
-  auto shared = std::make_shared<Buffer>(std::move(buffer));
-  run_after(device, std::move(points), [&device, shared] { keep(device, std::move(*shared)); });
+  auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps its record: closing it early is safe
+  run_after(device, shared->block()->uses(), [&device, shared] {
+    shared->block()->forget_points();
+    keep(device, std::move(*shared));
+  });
 }
 
 Stream take_helper(spi::DeviceState& device) {

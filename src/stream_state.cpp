@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/spi/stream_state.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -219,8 +220,14 @@ std::uint64_t StreamState::position() noexcept {
   if (!foreign()) return issued_.load(std::memory_order_acquire);
   try {
     return mark();
-  } catch (...) {  // lost: its points are never asked for
-    return issued_.load(std::memory_order_acquire);
+  } catch (...) {
+    // No operation can be put any more, but others may have used the native stream: a number that finished() will mark.
+    Lock lock(mutex_);
+    changed_.wait(lock, [&] { return !turn_; });
+    const auto value = issued_.load(std::memory_order_relaxed) + 1;
+    issued_.store(value, std::memory_order_release);
+    raise(submitted_, value);
+    return value;
   }
 }
 
@@ -239,30 +246,51 @@ bool StreamState::reached(std::uint64_t value) {
   if (reached_.load(std::memory_order_acquire) >= value) return true;
   if (lost() || !submitted(value)) return false;
   try {
-    if (marked_.load(std::memory_order_acquire) < value) {
-      Lock lock(mutex_);
-      if (turn_) {
-        mark_wanted_ = true;
-        return false;
-      }
-      turn_ = true;
-      lock.unlock();
-      std::exception_ptr refused;
-      try {
-        mark_in_turn();
-      } catch (...) {
-        refused = std::current_exception();
-      }
-      lock.lock();
-      end_turn(lock);
-      if (refused) std::rethrow_exception(refused);
-    }
+    if (marked_.load(std::memory_order_acquire) < value && !try_mark()) return false;
     complete(do_poll());
   } catch (...) {
     lose(std::current_exception());
     return false;
   }
   return reached_.load(std::memory_order_acquire) >= value;
+}
+
+// False when somebody else has the turn; they mark then.
+bool StreamState::try_mark() {
+  Lock lock(mutex_);
+  if (turn_) {
+    mark_wanted_ = true;
+    return false;
+  }
+  turn_ = true;
+  lock.unlock();
+  std::exception_ptr refused;
+  try {
+    mark_in_turn();
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  lock.lock();
+  end_turn(lock);
+  if (refused) std::rethrow_exception(refused);
+  return true;
+}
+
+bool StreamState::finished(std::uint64_t value) {
+  if (reached(value)) return true;
+  if (!lost()) return false;
+  // What the driver never had cannot run; what it had runs on although nobody may add to it.
+  const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
+  if (reached_.load(std::memory_order_acquire) >= last) return true;
+  try {
+    if (marked_.load(std::memory_order_acquire) < last && !try_mark()) return false;
+    complete(do_poll());
+  } catch (const Error& error) {
+    return error.code() == Errc::device_lost;  // the device has stopped; anything else leaves it unknown
+  } catch (...) {
+    return false;
+  }
+  return reached_.load(std::memory_order_acquire) >= last;
 }
 
 void StreamState::ensure_marked(std::uint64_t value) {

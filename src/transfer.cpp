@@ -25,6 +25,7 @@ CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
 
 void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*> users) {
   auto& state = stream.state();
+  for (spi::Block* block : users) block->used(state, 0);  // what may fail for want of memory, before anything runs
   const auto value = state.put(std::move(op));
   for (spi::Block* block : users) block->used(state, value);
 }

@@ -40,16 +40,21 @@ struct Block {
   void* cookie = nullptr;              ///< for the resource
   ResourcePtr empty_home;              ///< set only for zero bytes: no resource's do_deallocate sees those
 
-  /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream.
+  /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream. Only the
+  /// first use by a stream allocates: whoever must not fail later records value 0 before.
   void used(StreamState& user, std::uint64_t value);
   /// The recorded uses and the allocation stream's present position: whoever waits for them sees every write so far.
   [[nodiscard]] std::vector<Point> uses();
+  /// Make room for what take_points() returns. Called when the block is given out.
+  void reserve_points() { uses_.reserve(1); }
   /// All points after which the memory is free, the allocation stream's present position included. Clears the record.
-  [[nodiscard]] std::vector<Point> take_points();
+  [[nodiscard]] std::vector<Point> take_points() noexcept;
+  /// Clear the record, all of which has passed.
+  void forget_points() noexcept { uses_.clear(); }
 
  private:
   std::atomic_flag busy_;
-  std::vector<Point> uses_;  // one per stream other than the allocation stream; keeps its capacity when recycled
+  std::vector<Point> uses_;  // one per stream other than the allocation stream; has room for that one too
 };
 
 }  // namespace weir::spi

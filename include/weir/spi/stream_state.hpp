@@ -78,6 +78,9 @@ class StreamState {
 
   /// Whether `value` is complete. Never blocks; may submit a marker and flush.
   bool reached(std::uint64_t value);
+  /// Whether nothing up to `value` can touch memory any more: it is complete, or the timeline is lost and what the
+  /// driver had of it is over. Never blocks. Memory may be reused only then.
+  bool finished(std::uint64_t value);
   /// Block until complete; a negative timeout means no limit.
   WaitStatus wait_for(std::uint64_t value, std::chrono::nanoseconds timeout);
   /// Hand everything submitted so far to the device.
@@ -157,6 +160,7 @@ class StreamState {
   void submit_held(Op& op, std::uint64_t value);
   void run_call(CallOp& op, std::uint64_t value);
   void take_turn(Lock& lock);
+  bool try_mark();
   void mark_in_turn();
   void end_turn(Lock& lock) noexcept;
   void start_worker(Lock& lock);
