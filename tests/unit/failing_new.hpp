@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory that runs out on command: this program's operator new, replaced.
+// Memory that runs out on command: this program's operator new, wrapped by the linker.
 
 namespace weir::test {
 
