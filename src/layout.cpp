@@ -60,11 +60,12 @@ std::int64_t Layout::elements() const {
 }
 
 bool Layout::is_compact() const noexcept {
+  if (strides.size() != shape.size()) return false;
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 0) return true;
-    if (shape[i] != 1 && strides[i] != stride) return false;
-    stride *= shape[i];
+    if (shape[i] < 0 || (shape[i] != 1 && strides[i] != stride)) return false;
+    if (__builtin_mul_overflow(stride, shape[i], &stride)) return false;
   }
   return true;
 }
@@ -87,7 +88,10 @@ std::size_t Layout::bytes_needed() const {
   const auto item = static_cast<std::int64_t>(dtype.bytes());
   if (byte_offset > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) refuse("byte offset overflows");
   const auto begin = plus(static_cast<std::int64_t>(byte_offset), times(lowest, item, "the extent"));
-  if (begin < 0) refuse("elements lie " + std::to_string(-begin) + " bytes before the beginning of the buffer");
+  if (begin < 0) {
+    const auto below = -static_cast<std::uint64_t>(begin);
+    refuse("elements lie " + std::to_string(below) + " bytes before the beginning of the buffer");
+  }
   const auto end = plus(static_cast<std::int64_t>(byte_offset), times(plus(highest, 1), item, "the extent"));
   return static_cast<std::size_t>(end);
 }

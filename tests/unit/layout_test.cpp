@@ -61,7 +61,8 @@ TEST(Layout, NegativeExtentsAreRefused) {
 
 TEST(Layout, ReachingBelowTheBufferIsRefused) {
   EXPECT_ERROR((Layout{u8, {10}, {-1}, 8}.bytes_needed()), Errc::invalid_argument, "1 bytes before");
-  EXPECT_ERROR((Layout{f32, {2}, {min}, 0}.bytes_needed()), Errc::invalid_argument, "");
+  EXPECT_ERROR((Layout{u8, {2}, {min}, 0}.bytes_needed()), Errc::invalid_argument, "9223372036854775808 bytes before");
+  EXPECT_ERROR((Layout{f32, {2}, {min}, 0}.bytes_needed()), Errc::invalid_argument, "overflow");
 }
 
 TEST(Layout, OverflowIsRefused) {
@@ -89,6 +90,10 @@ TEST(Layout, IsCompact) {
   EXPECT_FALSE((Layout{f32, {2, 3}, {4, 1}, 0}.is_compact()));
   EXPECT_FALSE((Layout{f32, {2, 3}, {1, 2}, 0}.is_compact()));
   EXPECT_FALSE((Layout{f32, {2}, {-1}, 0}.is_compact()));
+  EXPECT_FALSE((Layout{f32, {2, 3}, {}, 0}.is_compact()));
+  EXPECT_FALSE((Layout{f32, {2, 3}, {1}, 0}.is_compact()));
+  EXPECT_FALSE((Layout{f32, {-2}, {1}, 0}.is_compact()));
+  EXPECT_FALSE((Layout{f32, {4, max, max}, {0, max, 1}, 0}.is_compact())) << "no such stride in 64 bits";
 }
 
 TEST(DTypes, NamesAndSizes) {
