@@ -67,6 +67,13 @@ class RemotePoint final : public spi::StreamState {
   spi::UniqueFd fd_;
 };
 
+/// A socket's property; -1 for what is no socket.
+int option(int fd, int name) noexcept {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
 }  // namespace
 
 spi::UniqueFd send_ready(const Stream& stream) {
@@ -83,10 +90,11 @@ spi::UniqueFd send_ready(const Stream& stream) {
 }
 
 Event receive_ready(spi::UniqueFd end) {
-  int type = 0;
-  socklen_t size = sizeof type;
-  if (::getsockopt(end.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
-    throw Error(Errc::corrupt_descriptor, "descriptor: the ready point's file descriptor is not a stream socket");
+  // A socket that listens, or one of a network, stays silent after its exporter's death.
+  const int fd = end.get();
+  if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_ACCEPTCONN) != 0) {
+    throw Error(Errc::corrupt_descriptor,
+                "descriptor: the ready point's file descriptor is not one end of a stream socket pair");
   }
   auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(end)));
   const auto value = point->put(spi::MarkOp{});

@@ -225,6 +225,13 @@ TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
   const UniqueFd writing(ends[1]);
   EXPECT_ERROR(ipc::open(second(UniqueFd(ends[0])), stream), Errc::corrupt_descriptor, "ready");
   EXPECT_ERROR(ipc::open(second(std::move(socket_pair(SOCK_DGRAM).first)), stream), Errc::corrupt_descriptor, "ready");
+  UniqueFd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr unnamed{AF_UNIX, {}};
+  ASSERT_EQ(bind(listening.get(), &unnamed, sizeof unnamed.sa_family), 0);
+  ASSERT_EQ(listen(listening.get(), 1), 0);
+  EXPECT_ERROR(ipc::open(second(std::move(listening)), stream), Errc::corrupt_descriptor, "ready");
+  EXPECT_ERROR(ipc::open(second(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))), stream),
+               Errc::corrupt_descriptor, "ready");
   EXPECT_ERROR(ipc::open(with_file(forged), stream), Errc::corrupt_descriptor, "file descriptors");
 }
 
