@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seed corpora: valid inputs of every fuzz target and their nearest invalid neighbours.
+
+    tests/fuzz/seeds.py [FOLDER]     FOLDER: corpus/ beside this file
+
+The sources of the targets say what each byte means. Inputs that a fuzzer found are kept beside the seeds.
+"""
+
+import pathlib
+import struct
+import sys
+
+# Order of `enum class Stranger`.
+(GENUINE, SEALED, LARGER, SEALED_WRITE, SEALED_SHRINK, UNSEALED, READ_ONLY, NULL, DIRECTORY, PIPE, EVENT, EPOLL, REGULAR,
+ MISSING, READY, LATE, GONE, DATAGRAM, LISTENING) = range(19)
+
+XOR, RAW, CUT, KEEP_CHECKSUM = 0, 1, 2, 4
+
+
+def descriptor(memory=0, form=XOR, files=(GENUINE,), **fields):
+    """Fields are `at_OFFSET=bytes`, exclusive-or'ed with the genuine descriptor's."""
+    mask = bytearray(256 if fields else 0)
+    for name, value in fields.items():
+        at = int(name.removeprefix("at_"))
+        mask[at:at + len(value)] = value
+    return bytes([memory, form, len(files), *files]) + bytes(mask)
+
+
+def u64(value):
+    return struct.pack("<Q", value)
+
+
+TWO_FILES = {"at_16": b"\3", "at_20": b"\2"}  # count 1 → 2, flag "ready point"
+DESCRIPTORS = {
+    **{f"genuine_{memory}": descriptor(memory) for memory in range(8)},
+    "read_only": descriptor(at_20=b"\1"),
+    "no_files": descriptor(files=()),
+    "two_files": descriptor(files=(GENUINE, GENUINE)),
+    "missing": descriptor(files=(MISSING,)),
+    **{f"file_{kind}": descriptor(files=(kind,)) for kind in range(SEALED, MISSING)},
+    **{f"ready_{kind}": descriptor(files=(GENUINE, kind), **TWO_FILES)
+       for kind in (READY, LATE, GONE, DATAGRAM, LISTENING, NULL, MISSING)},
+    "other_memory_ready": descriptor(2, files=(GENUINE, LATE), **TWO_FILES),
+    "cut": descriptor(form=CUT) + bytes(100),
+    "raw": descriptor(form=RAW) + b"weir.ipc\1\0\0\1" + bytes(244),
+    "empty": descriptor(form=RAW, files=()),
+    "checksum": descriptor(form=KEEP_CHECKSUM, at_248=b"\1"),
+    "version": descriptor(at_8=b"\3"),
+    "another_handle": descriptor(at_12=b"\3"),
+    "another_kind": descriptor(at_14=b"\1"),
+    "another_device": descriptor(at_24=b"\1"),
+    "another_boot": descriptor(at_40=b"\1"),
+    "another_driver": descriptor(at_120=b"\1"),
+    "huge": descriptor(files=(SEALED,), at_72=u64(1 << 40)),
+    "huger": descriptor(files=(SEALED,), at_72=u64(1 << 61)),
+    "odd_size": descriptor(files=(SEALED,), at_72=u64(3)),
+    "range": descriptor(at_80=u64(256)),
+    "inner_range": descriptor(at_80=u64(256), at_88=u64(8192 ^ 100)),
+    "past_the_end": descriptor(at_80=u64(1 << 63)),
+    "alignment": descriptor(at_96=u64(256 ^ 3)),
+    "reserved": descriptor(at_184=b"\1"),
+}
+
+STREAM, PACKETS, DATAGRAMS = range(3)
+
+
+def socket(kind, hang_up, *pieces):
+    """Pieces are (files, length) or (files, bytes)."""
+    text = bytes([kind, hang_up])
+    for files, piece in pieces:
+        content = piece if isinstance(piece, bytes) else bytes(i & 0xff for i in range(piece))
+        text += bytes([files]) + struct.pack("<H", len(content)) + content
+    return text
+
+
+SOCKETS = {
+    **{f"{name}_{'closed' if hang_up else 'open'}_{files}": socket(kind, hang_up, (files, 256))
+       for name, kind in (("stream", STREAM), ("packets", PACKETS), ("datagrams", DATAGRAMS))
+       for hang_up in (0, 1) for files in (0, 2)},
+    "nothing": socket(STREAM, 0),
+    "closed": socket(STREAM, 1),
+    "pieces": socket(STREAM, 1, (1, 100), (0, 100), (0, 56)),
+    "files_in_every_piece": socket(STREAM, 1, (2, 100), (2, 100), (1, 56)),
+    "byte_by_byte": socket(STREAM, 1, *[(1, 1)] * 256),
+    "two": socket(STREAM, 1, (1, 256), (2, 256)),
+    "two_in_one": socket(STREAM, 1, (2, 512)),
+    "short": socket(STREAM, 1, (1, 255)),
+    "larger": socket(PACKETS, 1, (1, 257)),
+    "empty_packet": socket(PACKETS, 1, (1, b""), (1, 256)),
+    "five_files": socket(STREAM, 1, (5, 256)),
+    "eight_files": socket(PACKETS, 1, (8, 256)),
+}
+
+LEGACY, DEVICE, ADDRESS, OFFSET, DIMENSIONS, NO_DELETER, VERSION, FLAGS = (1 << i for i in range(8))
+WIDE, TOP, BOTTOM, POWER = b"\xff", b"\xfd", b"\xfc", b"\xfb"
+
+
+def number(value):
+    if -64 <= value < 0xc0:
+        return struct.pack("B", value & 0xff)
+    return WIDE + struct.pack("<q", value)
+
+
+def tensor(shape, strides=None, arena=0, form=0, data=0, extra=(), dtype=(2, 32, 1), no_shape=False, ndim=None):
+    """`extra`: what the form's bits ask for, in their order, DIMENSIONS excepted, which takes `ndim`."""
+    arrays = (1 if no_shape else 0) | (2 if strides is None else 0)
+    body = bytes([arena, form])
+    parts = list(extra)
+    if form & DEVICE:
+        body += parts.pop(0)
+    body += struct.pack("<H", data)
+    for bit in (ADDRESS, OFFSET):
+        if form & bit:
+            body += parts.pop(0)
+    body += number(ndim) if form & DIMENSIONS else bytes([len(shape)])
+    for bit in (VERSION, FLAGS):
+        if form & bit:
+            body += parts.pop(0)
+    body += struct.pack("<BBHB", *dtype, arrays)
+    steps = strides if strides is not None else [0] * len(shape)
+    return body + b"".join(map(number, [*shape, *steps]))
+
+
+TENSORS = {
+    **{f"matrix_{arena}": tensor((4, 5), (5, 1), arena) for arena in range(8)},
+    "legacy": tensor((4, 5), form=LEGACY),
+    "scalar": tensor(()),
+    "empty": tensor((3, 0, 5)),
+    "negative_strides": tensor((4, 5), (-5, -1), data=2048),
+    "broadcast": tensor((100,), (0,)),
+    "read_only": tensor((4,), form=FLAGS, extra=(b"\1",)),
+    "byte_offset": tensor((4,), form=OFFSET, extra=(number(128),)),
+    "offset_wraps": tensor((4,), form=OFFSET, extra=(number(-1),)),
+    "another_version": tensor((4,), form=VERSION, extra=(b"\2\0",)),
+    "minor_version": tensor((4,), form=VERSION, extra=(b"\1\x63",)),
+    "null": tensor((4,), form=ADDRESS, extra=(number(0),)),
+    "top_of_memory": tensor((4,), form=ADDRESS, extra=(number(-1),)),
+    "no_deleter": tensor((4,), form=NO_DELETER),
+    "no_deleter_refused": tensor((-4,), form=NO_DELETER),
+    "no_shape": tensor((4,), no_shape=True),
+    "dimensions": tensor((), form=DIMENSIONS, ndim=65),
+    "negative_dimensions": tensor((), form=DIMENSIONS, ndim=-1),
+    "most_dimensions": tensor((1,) * 64, form=DIMENSIONS, ndim=64),
+    "cuda": tensor((4,), form=DEVICE, extra=(b"\2\0",)),
+    "vulkan": tensor((4,), form=DEVICE, extra=(b"\7\0",)),
+    "unknown_device": tensor((4,), form=DEVICE, extra=(b"\x63\5",)),
+    "half_bytes": tensor((4,), dtype=(0, 4, 1)),
+    "lanes": tensor((4,), dtype=(1, 8, 4)),
+    "no_bits": tensor((4,), dtype=(2, 0, 0)),
+    "overflow": tensor((1 << 40, 1 << 40)),
+    "stride_overflow": tensor((3,), ((1 << 62),)),
+    "lowest_stride": tensor((2,), (-(1 << 63),)),
+}
+
+
+def layout(shape, strides=None, dtype=(2, 32, 1), offset=b"\0"):
+    body = struct.pack("<BBH", *dtype) + offset + bytes([len(shape)])
+    steps = [1] * len(shape) if strides is None else strides
+    body += bytes([0]) if len(steps) == len(shape) else bytes([3, len(steps)])
+    return body + b"".join(map(number, [*shape, *steps]))
+
+
+LAYOUTS = {
+    "vector": layout((10,)),
+    "matrix": layout((4, 5), (5, 1)),
+    "scalar": layout(()),
+    "empty": layout((0,)),
+    "empty_but_huge": layout((0, 1 << 62, 8)),
+    "offset": layout((10,), offset=number(100)),
+    "negative": layout((10,), (-1,), offset=number(36)),
+    "below_zero": layout((2,), (-(1 << 63),), dtype=(1, 8, 1)),
+    "bits": layout((8,), dtype=(6, 1, 8)),
+    "overflow": layout((1 << 40, 1 << 40), (1 << 40, 1)),
+    "strides_missing": layout((4, 5), ()),
+    "more_strides": layout((4,), (5, 1)),
+    "negative_extent": layout((-1,)),
+    "top": layout((2,), (1 << 62,)),
+}
+
+DEVICES = {
+    str(i): text.encode() for i, text in enumerate(
+        ("host", "host:0", "host:1", "cuda:0", "cuda:1", "vulkan:0", "vulkan", "host:", ":0", "", "host:-1", "host:00",
+         "host:+0", "HOST:0", "host:0:0", "host:99999999999999999999", "cuda:2147483648", "moon:1", "host:0\0", " host"))
+}
+
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus")
+    for target, seeds in CORPORA.items():
+        (folder / target).mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (folder / target / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
