@@ -41,7 +41,7 @@ void run(const Target& target, std::span<const std::byte> bytes) {
   for (const test::Reported& report : test::take_reports()) {
     throw Violation("reported to the failure sink by " + report.where + ": " + report.message);
   }
-  require(open_numbers() == before, "other file descriptors are open than before:\n" + test::describe_fds());
+  if (open_numbers() != before) throw Violation("other files are open than before:\n" + test::describe_fds());
 }
 
 }  // namespace weir::fuzz
