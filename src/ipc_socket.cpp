@@ -93,6 +93,7 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + (endless ? std::chrono::milliseconds{0} : timeout);
   std::array<std::byte, Descriptor::size> bytes;
   std::vector<spi::UniqueFd> fds;
+  fds.reserve(2 * most_fds);  // nothing may throw between the kernel's handing over files and owning them
   std::size_t got = 0;
   while (got < bytes.size()) {
     wait_readable(socket, deadline, endless);
@@ -107,6 +108,7 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) fail("recvmsg", errno);
     take_fds(message, fds);
+    if (fds.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
     if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
       throw Error(Errc::corrupt_descriptor, "receive: the message is larger than a descriptor's");
     }
@@ -116,7 +118,6 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
     }
     got += static_cast<std::size_t>(count);
   }
-  if (fds.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
   return {bytes, std::move(fds)};
 }
 

@@ -109,6 +109,12 @@ TEST_P(Socket, TooManyFiles) {
   EXPECT_ERROR(ipc::receive(there(), 1s), Errc::corrupt_descriptor, "");
 }
 
+TEST_P(Socket, TooManyFilesInPieces) {
+  if (GetParam() != SOCK_STREAM) return;
+  for (int i = 0; i < 5; ++i) send_raw(1, 1);
+  EXPECT_ERROR(ipc::receive(there(), 1s), Errc::corrupt_descriptor, "more than 4") << "they must not pile up";
+}
+
 TEST_P(Socket, GarbageIsRefusedByOpen) {
   send_raw(ipc::Descriptor::size, 1);
   EXPECT_ERROR(ipc::open(ipc::receive(there(), 1s), stream), Errc::corrupt_descriptor, "magic");
