@@ -42,7 +42,11 @@ void Stream::wait(const Event& event) const {
 }
 
 void Stream::synchronize() const { record().wait(); }
-WaitStatus Stream::synchronize(std::chrono::nanoseconds timeout) const { return record().wait(timeout); }
+WaitStatus Stream::synchronize(std::chrono::nanoseconds timeout) const {
+  const auto status = record().wait(timeout);
+  if (status == WaitStatus::lost) state().throw_if_lost();
+  return status;
+}
 bool Stream::done() const { return record().done(); }
 void Stream::flush() const { state().flush(); }
 

@@ -19,11 +19,14 @@ enum class WaitStatus { ready, timeout, lost };
 class Event {
  public:
   Event() noexcept = default;
-  /// Whether everything before the point is complete. Never blocks. Starts work that was held back for batching.
+  /// Whether everything before the point is complete. Never blocks. Starts work that was held back for batching. False
+  /// for good on a lost stream: only a wait tells that from work that is still running.
   [[nodiscard]] bool done() const;
   /// Block until complete. Throws device_lost when it never will be.
   void wait() const;
-  /// Block for at most `timeout`; a negative timeout means no limit. Never throws for a lost device: returns `lost`.
+  /// Block for at most `timeout`; a negative timeout means no limit. Does not throw for a lost stream: an event is often
+  /// waited for by who did not put the work there, so the end of the stream is one of its outcomes and is returned as
+  /// `lost`. `Stream::synchronize(timeout)` throws instead.
   [[nodiscard]] WaitStatus wait(std::chrono::nanoseconds timeout) const;
 
   Event(spi::Ref<spi::StreamState> timeline, std::uint64_t value) noexcept;  ///< for backends
@@ -53,9 +56,11 @@ class Stream {
   void wait(const Event& event) const;
   /// Block until everything put on the stream so far is complete. Throws device_lost.
   void synchronize() const;
-  /// As above for at most `timeout`. Truthful: after `timeout` the stream is still running.
+  /// As above for at most `timeout`; a negative timeout means no limit. Truthful: after `timeout` the stream is still
+  /// running. Like every call on a lost stream it throws, also when the stream is lost meanwhile; it never returns
+  /// `lost`, which is what `Event::wait(timeout)` does.
   [[nodiscard]] WaitStatus synchronize(std::chrono::nanoseconds timeout) const;
-  /// Whether everything put on the stream so far is complete. Never blocks.
+  /// Whether everything put on the stream so far is complete. Never blocks. Throws device_lost.
   [[nodiscard]] bool done() const;
   /// Hand work that was held back for batching to the device now.
   void flush() const;
