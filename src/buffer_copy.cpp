@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and fills of a Buffer: every argument is checked here, the work is transfer's.
 
+#include <cstdint>
+#include <optional>
+
 #include "transfer.hpp"
 #include "weir/buffer.hpp"
 
@@ -29,11 +32,25 @@ void check_writable(const char* operation, const Buffer& buffer) {
   }
 }
 
+// How far apart two places are in the same memory; nothing when they are known to lie in different memory. Wrapped
+// memory is known by its address, memory of a descriptor by its segment's identity.
+std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
+  const auto between = [](std::uint64_t x, std::uint64_t y) { return x > y ? x - y : y - x; };
+  if (a.segment == b.segment) return between(a.offset, b.offset);
+  if (!a.segment->imported && !b.segment->imported) return std::nullopt;
+  if (a.segment->known_as(*b.segment)) return between(a.offset, b.offset);
+  if (a.segment->host && b.segment->host) {
+    const auto address = [](spi::Location l) { return reinterpret_cast<std::uintptr_t>(l.segment->host) + l.offset; };
+    return between(address(a), address(b));
+  }
+  if (a.segment->device != b.segment->device || a.segment->address == 0 || b.segment->address == 0) return std::nullopt;
+  return between(a.segment->address + a.offset, b.segment->address + b.offset);
+}
+
 void check_overlap(const char* operation, spi::Location a, spi::Location b, std::size_t bytes) {
-  if (a.segment != b.segment) return;
-  const auto distance = a.offset > b.offset ? a.offset - b.offset : b.offset - a.offset;
-  if (distance < bytes) {
-    refuse(std::string("Buffer::") + operation + ": source and destination overlap by " + bytes_of(bytes - distance) +
+  const auto apart = distance(a, b);
+  if (apart && *apart < bytes) {
+    refuse(std::string("Buffer::") + operation + ": source and destination overlap by " + bytes_of(bytes - *apart) +
            "; copy through a third buffer");
   }
 }

@@ -34,6 +34,12 @@ SegmentId Segment::id() {
   return {id_high_.load(std::memory_order_acquire), id_low_.load(std::memory_order_acquire)};
 }
 
+bool Segment::known_as(const Segment& other) const noexcept {
+  const auto low = id_low_.load(std::memory_order_acquire);
+  return low != 0 && low == other.id_low_.load(std::memory_order_acquire) &&
+         id_high_.load(std::memory_order_relaxed) == other.id_high_.load(std::memory_order_relaxed);
+}
+
 void Segment::set_id(SegmentId id) noexcept {
   id_high_.store(id.high, std::memory_order_relaxed);
   id_low_.store(id.low, std::memory_order_release);

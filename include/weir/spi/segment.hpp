@@ -59,6 +59,8 @@ class Segment {
   /// Identity for other processes; the same on every call.
   [[nodiscard]] SegmentId id();
   void set_id(SegmentId id) noexcept;  ///< for imports, before publication
+  /// Whether both have an identity already, and the same: two views of one memory.
+  [[nodiscard]] bool known_as(const Segment& other) const noexcept;
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
