@@ -8,11 +8,11 @@ namespace weir::detail {
 
 void copy_host(std::span<std::byte> dst, spi::Location src) {
   src.segment->before_host_read(src.offset, dst.size());
-  std::memcpy(dst.data(), src.segment->host + src.offset, dst.size());
+  std::memmove(dst.data(), src.segment->host + src.offset, dst.size());
 }
 
 void copy_host(spi::Location dst, std::span<const std::byte> src) {
-  std::memcpy(dst.segment->host + dst.offset, src.data(), src.size());
+  std::memmove(dst.segment->host + dst.offset, src.data(), src.size());  // a caller's span may lie in the segment
   dst.segment->after_host_write(dst.offset, src.size());
 }
 
