@@ -51,6 +51,24 @@ TEST_P(Alignment, PowersOfTwoUpToTwoMiB) {
   }
 }
 
+TEST_P(Alignment, EverySizeAtEveryAlignmentLivesBesideTheOthers) {
+  struct Live {
+    Buffer buffer;
+    Bytes model;
+  };
+  std::vector<Live> live;
+  for (const std::size_t alignment : {std::size_t{256}, std::size_t{4096}, std::size_t{1} << 16U, std::size_t{2} << 20U}) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{255}, std::size_t{257}, std::size_t{4096}}) {
+      live.push_back({resource->allocate(bytes, stream, alignment), pattern(bytes, static_cast<unsigned>(live.size()))});
+      expect_aligned(live.back().buffer, alignment);
+      write(live.back().buffer, live.back().model, stream);
+    }
+  }
+  for (const Live& each : live) EXPECT_BYTES(read(each.buffer, stream), each.model);
+  const Buffer twin = live.back().buffer.copy_to(stream);
+  EXPECT_BYTES(read(twin, stream), live.back().model);
+}
+
 TEST_P(Alignment, SmallerThanTheDefaultIsRoundedUp) {
   for (const std::size_t alignment : {1U, 2U, 64U, 128U}) {
     expect_aligned(resource->allocate(10, stream, alignment), default_alignment);

@@ -130,8 +130,10 @@ TEST_P(Ordering, WriteAfterRead) {
   EXPECT_BYTES(read(buffer, stream), repeat(2000, 0));
 }
 
-TEST_P(Ordering, HostCallsRunBetweenOperations) {
-  if (!info().host_accessible) return;
+class OrderingOnTheHost : public OnMemory {};
+WEIR_FOR_EACH_HOST_ACCESSIBLE(OrderingOnTheHost);
+
+TEST_P(OrderingOnTheHost, CallsRunBetweenOperations) {
   Buffer buffer = filled(repeat(100, 0x11));
   std::byte seen{};
   Gate gate;

@@ -85,8 +85,10 @@ TEST_P(Reuse, AfterTheStreamGivenToClose) {
   EXPECT_BYTES(seen, pattern(size, 4));
 }
 
-TEST_P(Reuse, AfterWorkThatWasAnnounced) {
-  if (!info().host_accessible) return;
+class ReuseOnTheHost : public Reuse {};
+WEIR_FOR_EACH_HOST_ACCESSIBLE(ReuseOnTheHost);
+
+TEST_P(ReuseOnTheHost, AfterWorkThatWasAnnounced) {
   const Stream other(host_device());
   Buffer source = filled(pattern(size, 5));
   Bytes seen(size);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four threads on one resource: each on a stream of its own, and all on one.
+// Eight threads on one resource: each on a stream of its own, and all on one.
 
 #include <atomic>
 #include <latch>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -13,8 +14,8 @@ namespace {
 
 class Threads : public OnMemory {
  protected:
-  static constexpr std::size_t count = 4;
-  static constexpr std::uint32_t rounds = 25;
+  static constexpr std::size_t count = 8;
+  static constexpr std::uint32_t rounds = 12;
 
   /// Run `work(i)` on all threads at once; the first exception of each becomes a failure.
   template <class Work>
@@ -74,7 +75,8 @@ TEST_P(Threads, OneStream) {
 }
 
 TEST_P(Threads, StreamsThatWaitForEachOther) {
-  const std::vector<Stream> streams{stream, Stream(device()), Stream(host_device()), Stream(device())};
+  std::vector<Stream> streams;
+  for (std::size_t i = 0; i < count; ++i) streams.emplace_back(i % 4 == 2 ? host_device() : device());
   std::atomic<int> wrong{0};
   on_all([&](std::uint32_t i) {
     for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -85,6 +87,39 @@ TEST_P(Threads, StreamsThatWaitForEachOther) {
     }
   });
   EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(Threads, CountersAndTrimMeanwhile) {
+  std::atomic<int> wrong{0};
+  Buffer kept = filled(pattern(3000, 8));
+  on_all([&](std::uint32_t i) {
+    if (i % 4 != 0) return play(i, i % 4 == 1 ? stream : Stream(device()), wrong);
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      resource->trim(round % 2 ? 0 : 4096);
+      const ResourceStats now = resource->stats();
+      wrong += now.live_buffers < 1 || now.in_use < 3000 || now.peak_in_use < 3000 || now.allocations < 1 ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_BYTES(read(kept, stream), pattern(3000, 8));
+  EXPECT_EQ(resource->stats().live_buffers, 1U);
+  EXPECT_EQ(resource->stats().in_use, 3000U);
+}
+
+TEST_P(Threads, HostCallsAndEventsOnOneStream) {
+  std::atomic<int> ran{0};
+  on_all([&](std::uint32_t) {
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      std::atomic<bool> mine{false};
+      stream.call([&] {
+        mine = true;
+        ++ran;
+      });
+      stream.record().wait();
+      if (!mine) throw std::runtime_error("an event was done before the call before it");
+    }
+  });
+  EXPECT_EQ(ran, static_cast<int>(count * rounds));
 }
 
 TEST_P(Threads, SharesOfOneBuffer) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exclusions.hpp"
 
+#include <algorithm>
 #include <span>
 
 namespace weir::test {
@@ -8,6 +9,11 @@ namespace {
 
 // {"*/Sharing.*/vulkan_*_upload_exportable", Lasting::temporary, "why"},
 constexpr std::span<const Exclusion> table{};
+
+std::vector<LeftOut>& noted() {
+  static std::vector<LeftOut> all;
+  return all;
+}
 
 }  // namespace
 
@@ -25,5 +31,23 @@ const Exclusion* excluded(std::string_view test) {
   }
   return nullptr;
 }
+
+std::string why(Lasting lasting, std::string_view reason) {
+  return (lasting == Lasting::permanent ? "permanent: " : "temporary: ") + std::string(reason);
+}
+
+void note_left_out(std::string_view suite, std::string_view memory, Lasting lasting, std::string_view reason) {
+  const std::string text = why(lasting, reason);
+  auto& all = noted();
+  auto entry = std::find_if(all.begin(), all.end(),
+                            [&](const LeftOut& known) { return known.suite == suite && known.why == text; });
+  if (entry == all.end()) entry = all.insert(all.end(), {std::string(suite), text, {}, 0});
+  if (std::find(entry->memories.begin(), entry->memories.end(), memory) == entry->memories.end()) {
+    entry->memories.emplace_back(memory);
+  }
+  ++entry->cases;
+}
+
+const std::vector<LeftOut>& left_out() { return noted(); }
 
 }  // namespace weir::test

@@ -23,3 +23,5 @@ testing::AssertionResult runs_out_of_memory(const std::function<void()>& functio
   EXPECT_TRUE(::weir::test::fails_with([&] { static_cast<void>(expression); }, condition, text)) << #expression
 #define EXPECT_OUT_OF_MEMORY(expression, text) \
   EXPECT_TRUE(::weir::test::runs_out_of_memory([&] { static_cast<void>(expression); }, text)) << #expression
+#define ASSERT_ERROR(expression, condition, text) \
+  ASSERT_TRUE(::weir::test::fails_with([&] { static_cast<void>(expression); }, condition, text)) << #expression

@@ -3,32 +3,27 @@
 
 #include <string>
 
-#include "exclusions.hpp"
-
 namespace weir::test {
-namespace {
 
-const Exclusion* exclusion_of_this_test() {
+const Exclusion* Excludable::exclusion() const {
   const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
   return excluded(std::string(info->test_suite_name()) + '.' + info->name());
 }
 
-}  // namespace
-
 void Excludable::SetUp() {
-  if (exclusion_of_this_test()) {
+  if (exclusion()) {
     interception_.emplace(testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &results_);
   }
 }
 
 void Excludable::TearDown() {
-  const Exclusion* line = exclusion_of_this_test();
+  const Exclusion* line = exclusion();
   if (!line) return;
   interception_.reset();
   bool failed = false;
   for (int i = 0; i < results_.size(); ++i) failed = failed || results_.GetTestPartResult(i).failed();
   if (!failed) FAIL() << "passes although exclusions.cpp says \"" << line->reason << "\": remove that line";
-  GTEST_SKIP() << (line->lasting == Lasting::permanent ? "permanent: " : "temporary: ") << line->reason;
+  GTEST_SKIP() << why(line->lasting, line->reason);
 }
 
 }  // namespace weir::test

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bytes.hpp"
+#include "exclusions.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "memory.hpp"
@@ -20,6 +21,8 @@ class Excludable : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  /// The line that covers this test, or null.
+  [[nodiscard]] virtual const Exclusion* exclusion() const;
 
  private:
   testing::TestPartResultArray results_;
@@ -57,10 +60,10 @@ class OnDevice : public Excludable, public testing::WithParamInterface<Device> {
   GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite); \
   INSTANTIATE_TEST_SUITE_P(Every, suite, testing::ValuesIn(list), names())
 #define WEIR_FOR_EACH_MEMORY(suite) WEIR_FOR_EACH(suite, ::weir::test::memories(), ::weir::test::MemoryName)
-#define WEIR_FOR_EACH_EXPORTABLE(suite) \
-  WEIR_FOR_EACH(suite, ::weir::test::exportable_memories(), ::weir::test::MemoryName)
-#define WEIR_FOR_EACH_ADDRESSABLE(suite) \
-  WEIR_FOR_EACH(suite, ::weir::test::addressable_memories(), ::weir::test::MemoryName)
-#define WEIR_FOR_EACH_UNADDRESSABLE(suite) \
-  WEIR_FOR_EACH(suite, ::weir::test::unaddressable_memories(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_MEMORY_OF(subset, suite) \
+  WEIR_FOR_EACH(suite, ::weir::test::crossed(#suite, subset), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_EXPORTABLE(suite) WEIR_FOR_EACH_MEMORY_OF(::weir::test::exportable, suite)
+#define WEIR_FOR_EACH_ADDRESSABLE(suite) WEIR_FOR_EACH_MEMORY_OF(::weir::test::addressable, suite)
+#define WEIR_FOR_EACH_UNADDRESSABLE(suite) WEIR_FOR_EACH_MEMORY_OF(::weir::test::unaddressable, suite)
+#define WEIR_FOR_EACH_HOST_ACCESSIBLE(suite) WEIR_FOR_EACH_MEMORY_OF(::weir::test::host_accessible, suite)
 #define WEIR_FOR_EACH_DEVICE(suite) WEIR_FOR_EACH(suite, ::weir::devices(), ::weir::test::DeviceName)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of every test program: environment, one line per backend, a watchdog, and what must hold of the whole run.
+// main() of every test program: environment, one line per backend, a watchdog, what must hold of the whole run, and
+// its summary.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "sink.hpp"
+#include "summary.hpp"
 #include "watchdog.hpp"
 #include "weir/device.hpp"
 #if WEIR_HAS_VULKAN
@@ -107,6 +109,7 @@ int main(int argc, char** argv) {
   if (only_list) return RUN_ALL_TESTS();
   print_backends();
   testing::UnitTest::GetInstance()->listeners().Append(new Observer);
+  testing::AddGlobalTestEnvironment(new Summary);
   const int result = RUN_ALL_TESTS();
   const std::size_t wrong = count_missing() + count_late_reports() + count_validation_errors();
   return result != 0 || wrong != 0 ? 1 : 0;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Resources over resources, for the suites: a stack is put over the plain resource of some memories, which then appear
+// among `memories()` a second time. A pool or an adaptor joins every suite by one line in stack.cpp.
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "weir/memory_resource.hpp"
+
+namespace weir::test {
+
+struct Memory;
+
+struct Stack {
+  std::string_view name;                     ///< appended to the memory's name: "host_0_shared_forwarded3"
+  std::size_t layers;                        ///< resources above the plain one
+  bool transparent;                          ///< name, counters and errors are those of the plain one
+  ResourcePtr (*over)(ResourcePtr plain);    ///< the uppermost resource
+  bool (*stands_on)(const Memory& plain);    ///< which memories it is tried on
+};
+
+std::span<const Stack> stacks();
+
+}  // namespace weir::test

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "summary.hpp"
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exclusions.hpp"
+
+namespace weir::test {
+namespace {
+
+template <class Function>
+void for_each_suite(Function function) {
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) function(*all.GetTestSuite(i));
+}
+
+/// Whether an instantiation of `suite` took part in this run, which may be filtered.
+bool ran(const std::string& suite) {
+  bool found = false;
+  for_each_suite([&](const testing::TestSuite& made) {
+    const std::string_view name = made.name();
+    found = found || (made.test_to_run_count() > 0 && name.substr(name.rfind('/') + 1) == suite);
+  });
+  return found;
+}
+
+/// The reason of an exclusion that made `test` a skip; empty for every other test.
+std::string_view reason_of(const testing::TestInfo& test) {
+  const testing::TestResult& result = *test.result();
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    const testing::TestPartResult& part = result.GetTestPartResult(i);
+    const std::string_view message = part.message();
+    if (part.skipped() && (message.starts_with("permanent: ") || message.starts_with("temporary: "))) return message;
+  }
+  return {};
+}
+
+std::string list(const std::vector<std::string>& memories) {
+  std::string text;
+  for (const std::string& memory : memories) text += (text.empty() ? "" : ", ") + memory;
+  return text;
+}
+
+}  // namespace
+
+void Summary::collect() {
+  for (const LeftOut& entry : left_out()) {
+    if (!ran(entry.suite)) continue;
+    Group& group = excluded_[entry.suite + ": " + entry.why];
+    group.cases += entry.cases;
+    group.of = " (" + list(entry.memories) + ")";
+  }
+  for_each_suite([this](const testing::TestSuite& suite) {
+    for (int i = 0; i < suite.total_test_count(); ++i) {
+      const testing::TestInfo& test = *suite.GetTestInfo(i);
+      const std::string_view reason = reason_of(test);
+      if (!reason.empty()) ++excluded_[std::string(suite.name()) + ": " + std::string(reason)].cases;
+    }
+  });
+}
+
+void Summary::TearDown() {
+  collect();
+  std::size_t excluded = 0;
+  for (const auto& [what, group] : excluded_) {
+    std::printf("[ EXCLUDED ] %zu of %s%s\n", group.cases, what.c_str(), group.of.c_str());
+    excluded += group.cases;
+  }
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  std::printf("[ SUMMARY  ] %d cases: %d passed, %d failed, %d skipped; %zu excluded\n",
+              all.test_to_run_count(), all.successful_test_count(), all.failed_test_count(), all.skipped_test_count(),
+              excluded);
+  std::fflush(stdout);
+  testing::Test::RecordProperty("exclusions", std::to_string(excluded));
+}
+
+}  // namespace weir::test
