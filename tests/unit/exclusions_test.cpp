@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns of the exclusions table.
+// The patterns of the exclusions table, and what a line of it does to a test that fails and to one that passes.
 
 #include "exclusions.hpp"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fixture.hpp"
 
 namespace weir::test {
 namespace {
@@ -20,6 +28,84 @@ TEST(Exclusions, Patterns) {
 }
 
 TEST(Exclusions, NobodyIsExcludedByAccident) { EXPECT_EQ(excluded("Every/Nothing.Here/host_0_pageable"), nullptr); }
+
+/// A test that a line covers or not, run by hand.
+class Subject : public Excludable {
+ public:
+  explicit Subject(const Exclusion* line) : line_(line) {}
+
+  /// What GoogleTest is told of it.
+  template <class Body>
+  std::vector<testing::TestPartResult> run(Body body) {
+    testing::TestPartResultArray told;
+    {
+      const testing::ScopedFakeTestPartResultReporter listen(
+          testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &told);
+      SetUp();
+      body();
+      TearDown();
+    }
+    std::vector<testing::TestPartResult> all;
+    for (int i = 0; i < told.size(); ++i) all.push_back(told.GetTestPartResult(i));
+    return all;
+  }
+
+ private:
+  void TestBody() override {}
+  [[nodiscard]] const Exclusion* exclusion() const override { return line_; }
+  const Exclusion* line_;
+};
+
+constexpr Exclusion line{"Suite.Test", Lasting::temporary, "the driver has no such thing"};
+
+TEST(ExcludedTests, AFailureIsOneSkipWithTheReason) {
+  const auto told = Subject(&line).run([] {
+    ADD_FAILURE() << "first";
+    EXPECT_EQ(1, 2) << "second";
+  });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(told[0].skipped());
+  EXPECT_EQ(std::string(told[0].message()), "temporary: the driver has no such thing");
+}
+
+TEST(ExcludedTests, AFailureOfAnotherThreadCounts) {
+  const auto told = Subject(&line).run([] { std::thread([] { ADD_FAILURE(); }).join(); });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(told[0].skipped());
+}
+
+TEST(ExcludedTests, APassIsAFailureThatNamesTheTable) {
+  const auto told = Subject(&line).run([] { EXPECT_EQ(1, 1); });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(told[0].failed());
+  EXPECT_NE(std::string(told[0].message()).find("exclusions.cpp"), std::string::npos);
+}
+
+TEST(ExcludedTests, OthersAreLeftAlone) {
+  EXPECT_EQ(Subject(nullptr).run([] {}).size(), 0U);
+  const auto told = Subject(nullptr).run([] { ADD_FAILURE() << "plain"; });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(std::string(told[0].message()), "Failed\nplain");
+}
+
+TEST(Subsets, EveryMemoryIsInOneOfTwoOrExcluded) {
+  const auto all = memories().size();
+  EXPECT_EQ(crossed("Never", addressable).size() + crossed("Never", unaddressable).size(), all);
+  for (const LeftOut& entry : left_out()) {
+    if (entry.suite != "Never") continue;
+    EXPECT_EQ(entry.why.rfind("permanent: ", 0), 0U) << entry.why;
+    EXPECT_EQ(entry.cases, entry.memories.size());
+    EXPECT_EQ(entry.cases, crossed("Never again", unaddressable).size());
+  }
+}
+
+TEST(Subsets, StackedMemoriesHaveNamesOfTheirOwn) {
+  std::vector<std::string> names;
+  for (const Memory& memory : memories()) names.push_back(memory.name());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+  EXPECT_FALSE(stacked_memories().empty());
+}
 
 }  // namespace
 }  // namespace weir::test

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the contract says of streams, on streams that weir did not make alone: borrowed, special, of another context, and
+// its own once their handle was given out.
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "gate.hpp"
+#include "native.hpp"
+#include "sink.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Bytes;
+using test::Gate;
+using test::pattern;
+using test::read;
+using test::repeat;
+
+/// A stream of one of those sorts, and what it needs to live.
+struct Sort {
+  std::string name;
+  std::function<Stream()> make;
+};
+
+struct Lender {
+  OtherContext context;
+  NativeStream stream{context.get()};
+};
+
+std::vector<Sort> sorts() {
+  return {
+      {"Borrowed",
+       [] {
+         auto native = std::make_shared<NativeStream>();
+         CUstream handle = native->get();
+         return cuda::borrow(cuda::device(0), handle, std::move(native));
+       }},
+      {"Legacy", [] { return cuda::borrow(cuda::device(0), CU_STREAM_LEGACY); }},
+      {"PerThread", [] { return cuda::borrow(cuda::device(0), CU_STREAM_PER_THREAD); }},
+      {"OtherContext",
+       [] {
+         auto lender = std::make_shared<Lender>();
+         CUstream handle = lender->stream.get();
+         return cuda::borrow(cuda::device(0), handle, std::move(lender));
+       }},
+      {"GivenOut",
+       [] {
+         const Stream own(cuda::device(0));
+         EXPECT_NE(cuda::native(own), nullptr);
+         return own;
+       }},
+  };
+}
+
+class Borrowed : public CudaTest, public testing::WithParamInterface<Sort> {
+ protected:
+  static constexpr std::size_t size = 8192;
+
+  static Buffer filled(const ResourcePtr& resource, const Bytes& bytes, const Stream& stream) {
+    Buffer buffer = resource->allocate(bytes.size(), stream);
+    test::write(buffer, bytes, stream);
+    stream.synchronize();
+    return buffer;
+  }
+  /// Every kind of memory of the device.
+  static std::vector<ResourcePtr> resources() {
+    std::vector<ResourcePtr> all;
+    const Device of = gpu();
+    for (const KindInfo& info : of.kinds()) all.push_back(make_resource(gpu(), info.kind));
+    return all;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Every, Borrowed, testing::ValuesIn(sorts()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_P(Borrowed, EveryKindOfMemoryIsUsedInOrder) {
+  const Stream stream = GetParam().make(), own(gpu());
+  for (const ResourcePtr& resource : resources()) {
+    SCOPED_TRACE(resource->name());
+    Buffer a = resource->allocate(size, stream);
+    test::write(a, pattern(size, 1), stream);
+    Buffer b = a.copy_to(stream);
+    b.fill(std::uint16_t{0x2222}, 1, 100, stream);
+    own.wait(stream.record());
+    Buffer c = b.copy_to(own);
+    stream.wait(own.record());
+    b.fill(std::uint8_t{0}, stream);
+    Bytes model = pattern(size, 1);
+    std::fill_n(model.begin() + 1, 100, std::byte{0x22});
+    EXPECT_BYTES(read(c, own), model);
+    EXPECT_BYTES(read(a, stream), pattern(size, 1));
+    EXPECT_BYTES(read(b, stream), repeat(size, 0));
+  }
+}
+
+TEST_P(Borrowed, MemoryGoesBackAfterItsUsesThere) {
+  const Stream own(gpu());
+  for (const ResourcePtr& resource : resources()) {
+    SCOPED_TRACE(resource->name());
+    const Stream stream = GetParam().make();
+    Buffer source = filled(resource, pattern(size, 2), own);
+    Bytes seen(size);
+    Gate gate;
+    gate.hold(stream);
+    source.copy_to(seen, stream);
+    source.close();
+    // Elsewhere, because a driver may let an allocation wait for what is on the device.
+    auto scribble = std::async(std::launch::async, [&resource] {
+      const Stream host(host_device());  // a stream that the legacy one does not order
+      for (int i = 0; i < 4; ++i) resource->allocate(size, host).fill(std::uint8_t{0xff}, host);
+      host.synchronize();
+    });
+    (void)scribble.wait_for(20ms);
+    gate.open();
+    stream.synchronize();
+    EXPECT_BYTES(seen, pattern(size, 2));
+    scribble.get();
+  }
+}
+
+TEST_P(Borrowed, TimeoutsAreTruthful) {
+  const Stream stream = GetParam().make();
+  Gate gate;
+  gate.hold(stream);
+  const Event event = stream.record();
+  EXPECT_EQ(event.wait(2ms), WaitStatus::timeout);
+  EXPECT_EQ(stream.synchronize(2ms), WaitStatus::timeout);
+  EXPECT_FALSE(event.done());
+  gate.open();
+  EXPECT_EQ(event.wait(-1ns), WaitStatus::ready);
+  EXPECT_TRUE(stream.done());
+}
+
+TEST_P(Borrowed, HostFunctionsRunInOrderAndMayThrow) {
+  const Stream stream = GetParam().make();
+  const auto resource = cuda::make_pinned_resource(gpu());
+  Buffer buffer = filled(resource, repeat(64, 1), stream);
+  std::byte seen{};
+  buffer.fill(std::uint8_t{2}, stream);
+  stream.call([&] { seen = buffer.host_data()[63]; });
+  buffer.fill(std::uint8_t{3}, stream);
+  stream.call([] { throw std::runtime_error("spilt milk"); });
+  stream.synchronize();
+  EXPECT_EQ(seen, std::byte{2});
+  EXPECT_BYTES(read(buffer, stream), repeat(64, 3));
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_NE(reports[0].message.find("spilt milk"), std::string::npos);
+}
+
+TEST_P(Borrowed, StreamsOfEveryDeviceWaitForIt) {
+  for (const Device& theirs : devices()) {
+    const Stream stream = GetParam().make(), other(theirs);
+    const auto resource = cuda::make_device_resource(gpu());
+    Buffer source = filled(resource, repeat(size, 1), stream);
+    Bytes seen(size);
+    Gate gate;
+    gate.hold(stream);
+    test::write(source, pattern(size, 3), stream);
+    other.wait(stream.record());
+    source.copy_to(seen, other);
+    EXPECT_FALSE(other.done()) << theirs.id();
+    gate.open();
+    other.synchronize();
+    EXPECT_BYTES(seen, pattern(size, 3)) << theirs.id();
+  }
+}
+
+TEST_P(Borrowed, NativeWorkThatWasAnnouncedKeepsTheMemory) {
+  const Stream stream = GetParam().make(), own(gpu());
+  CUstream native = cuda::native(stream);
+  for (const ResourcePtr& resource : resources()) {
+    SCOPED_TRACE(resource->name());
+    Buffer source = filled(resource, pattern(size, 4), own);
+    const Buffer target = cuda::make_pinned_resource(gpu())->allocate(size, own);
+    Gate gate;
+    gate.hold(stream);
+    {
+      const Current current(GetParam().name == "OtherContext" ? Current::now() : primary());
+      ASSERT_CU(api().MemcpyAsync(cuda::pointer(target), cuda::pointer(source), size, native));
+    }
+    source.use_on(stream);
+    source.close();
+    gate.open();
+    for (int i = 0; i < 4; ++i) resource->allocate(size, own).fill(std::uint8_t{0xff}, own);
+    own.synchronize();
+    stream.synchronize();
+    EXPECT_BYTES((std::span{target.host_data(), size}), pattern(size, 4));
+  }
+}
+
+TEST_P(Borrowed, MemoryOutlivesTheHandle) {
+  Bytes seen(size);
+  Buffer buffer;
+  {
+    const Stream stream = GetParam().make();
+    buffer = filled(cuda::make_async_resource(gpu()), pattern(size, 5), stream);
+  }
+  const Stream own(gpu());
+  buffer.copy_to(seen, own);
+  own.synchronize();
+  EXPECT_BYTES(seen, pattern(size, 5));
+}
+
+}  // namespace
+}  // namespace weir::cuda_test
