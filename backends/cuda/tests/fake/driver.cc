@@ -820,10 +820,10 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream on) {
   STREAM(on);
   auto* event = reinterpret_cast<Event*>(handle);
   if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
-  const auto value = ++event->progress->recorded;
-  push(stream, [progress = event->progress, value] {
+  event->progress = std::make_shared<Progress>(Progress{1, 0});  // who waits for an earlier record goes on doing so
+  push(stream, [progress = event->progress] {
     const Lock inner(lock_of_all());
-    progress->completed = std::max(progress->completed, value);
+    progress->completed = 1;
   });
   return CUDA_SUCCESS;
 }
