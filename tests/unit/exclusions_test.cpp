@@ -40,7 +40,7 @@ class Subject : public Excludable {
     testing::TestPartResultArray told;
     {
       const testing::ScopedFakeTestPartResultReporter listen(
-          testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &told);
+          testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &told);
       SetUp();
       body();
       TearDown();

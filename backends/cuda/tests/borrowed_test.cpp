@@ -4,6 +4,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct Sort {
   std::string name;
   std::function<Stream()> make;
 };
+
+void PrintTo(const Sort& sort, std::ostream* out) { *out << sort.name; }
 
 struct Lender {
   OtherContext context;
@@ -136,7 +139,8 @@ TEST_P(Borrowed, TimeoutsAreTruthful) {
   EXPECT_FALSE(event.done());
   gate.open();
   EXPECT_EQ(event.wait(-1ns), WaitStatus::ready);
-  EXPECT_TRUE(stream.done());
+  EXPECT_TRUE(event.done());
+  EXPECT_EQ(stream.synchronize(-1ns), WaitStatus::ready);
 }
 
 TEST_P(Borrowed, HostFunctionsRunInOrderAndMayThrow) {
@@ -180,11 +184,15 @@ TEST_P(Borrowed, NativeWorkThatWasAnnouncedKeepsTheMemory) {
   for (const ResourcePtr& resource : resources()) {
     SCOPED_TRACE(resource->name());
     Buffer source = filled(resource, pattern(size, 4), own);
-    const Buffer target = cuda::make_pinned_resource(gpu())->allocate(size, own);
+    const Buffer target = cuda::make_device_resource(gpu())->allocate(size, own);
     Gate gate;
     gate.hold(stream);
     {
-      const Current current(GetParam().name == "OtherContext" ? Current::now() : primary());
+      CUcontext context = primary();
+      if (native != CU_STREAM_LEGACY && native != CU_STREAM_PER_THREAD) {
+        ASSERT_CU(api().StreamGetCtx(native, &context));
+      }
+      const Current current(context);
       ASSERT_CU(api().MemcpyAsync(cuda::pointer(target), cuda::pointer(source), size, native));
     }
     source.use_on(stream);
@@ -193,7 +201,7 @@ TEST_P(Borrowed, NativeWorkThatWasAnnouncedKeepsTheMemory) {
     for (int i = 0; i < 4; ++i) resource->allocate(size, own).fill(std::uint8_t{0xff}, own);
     own.synchronize();
     stream.synchronize();
-    EXPECT_BYTES((std::span{target.host_data(), size}), pattern(size, 4));
+    EXPECT_BYTES(read(target, own), pattern(size, 4));
   }
 }
 

@@ -17,8 +17,9 @@ struct Api {
   CUresult(CUDAAPI* CtxCreate)(CUcontext*, unsigned int, CUdevice) = nullptr;
 #define WEIR_TEST_SYMBOLS(X)                                                                                       \
   X(CtxDestroy, 4000)                                                                                              \
-  X(CtxGetCurrent, 4000) X(CtxSetCurrent, 4000) X(DevicePrimaryCtxRetain, 7000) X(StreamCreate, 2000)              \
-      X(StreamDestroy, 4000) X(StreamSynchronize, 2000) X(StreamBeginCapture, 10010) X(StreamEndCapture, 10000)    \
+  X(CtxGetCurrent, 4000)                                                                                           \
+  X(CtxSetCurrent, 4000) X(DevicePrimaryCtxRetain, 7000) X(StreamCreate, 2000) X(StreamDestroy, 4000)              \
+      X(StreamSynchronize, 2000) X(StreamGetCtx, 9020) X(StreamBeginCapture, 10010) X(StreamEndCapture, 10000)     \
           X(GraphDestroy, 10000) X(MemAlloc, 3020) X(MemFree, 3020) X(MemHostAlloc, 2020) X(MemFreeHost, 2000)     \
               X(MemAllocManaged, 6000) X(MemAllocAsync, 11020) X(MemFreeAsync, 11020) X(MemcpyAsync, 4000)         \
                   X(ModuleLoadData, 2000) X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)                         \

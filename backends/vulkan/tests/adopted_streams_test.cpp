@@ -42,12 +42,13 @@ TEST_F(AdoptedStreams, EventsGoBothWays) {
     gate.hold(there);
     here.wait(there.record());
     buffer.fill(std::uint8_t{2}, here);
-    there.wait(here.record());
+    const Event filled_again = here.record();
+    there.wait(filled_again);
     EXPECT_EQ(here.synchronize(2ms), WaitStatus::timeout) << theirs.id();
     EXPECT_FALSE(there.done()) << theirs.id();
     gate.open();
     there.synchronize();
-    EXPECT_TRUE(here.done()) << theirs.id();
+    EXPECT_TRUE(filled_again.done()) << theirs.id();
     EXPECT_BYTES(read(buffer, here), repeat(size, 2));
   }
 }
