@@ -6,6 +6,9 @@
 
 A build directory holds results/ (GoogleTest and pytest XML, one file per suite), what started the suites
 (results/ctest.xml, or results/programs.tsv: name, exit code, seconds) and backends.txt (what was built).
+
+A test that tries many things counts them: RecordProperty of a name in COUNTERS, in a test, a suite or the whole program,
+becomes a column, summed per suite. Exclusions are those of tests/support/exclusions.hpp.
 """
 
 import argparse
@@ -21,6 +24,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 BACKENDS = ("host", "vulkan", "cuda")
+COUNTERS = ("injected_failures", "random_programs", "fuzz_runs")  # properties in the XML
 MAX_REASONS = 8  # shown per suite
 
 
@@ -36,9 +40,16 @@ class Suite:
     name: str
     seconds: float
     cases: list = dataclasses.field(default_factory=list)
+    counters: dict = dataclasses.field(default_factory=dict)  # exclusions and COUNTERS
+    excluded: list = dataclasses.field(default_factory=list)  # "12 × permanent: reason"
 
     def count(self, outcome):
         return sum(case.outcome == outcome for case in self.cases)
+
+    def numbers(self):
+        counts = {key: self.count(key) for key in ("passed", "failed", "skipped")}
+        return {"cases": len(self.cases), **counts, "exclusions": self.counters.get("exclusions", 0),
+                **{key: self.counters[key] for key in COUNTERS if self.counters.get(key)}}
 
 
 def shorten(text):
@@ -78,6 +89,19 @@ def read_cases(path):
     return [case for case in map(read_case, root.iter("testcase")) if case is not None]
 
 
+def read_properties(path):
+    """(name, value) of everything recorded: attributes of suites, and property elements anywhere."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError):
+        return
+    for element in root.iter():
+        if element.tag in ("testsuites", "testsuite"):
+            yield from element.attrib.items()
+        elif element.tag == "property":
+            yield element.get("name"), element.get("value") or ""
+
+
 def read_programs(results):
     """(name, outcome, seconds, message) of everything that was started."""
     ctest = results / "ctest.xml"
@@ -102,6 +126,11 @@ def read_programs(results):
 def read_suite(label, results, program):
     name, outcome, seconds, message = program
     suite = Suite(label + name, seconds, read_cases(results / f"{name}.xml"))
+    for key, value in read_properties(results / f"{name}.xml"):
+        if key in ("exclusions", *COUNTERS):
+            suite.counters[key] = suite.counters.get(key, 0) + int(value)
+        elif key == "excluded":
+            suite.excluded += value.splitlines()
     if outcome == "failed" and suite.count("failed") == 0:
         reached = f" after {len(suite.cases)} cases" if suite.cases else ""
         suite.cases.append(Case(name, "failed", f"ended abnormally{reached}: {message or 'no result'}"))
@@ -175,17 +204,38 @@ def print_details(suites):
             print(f"  {suite.name}: … and {len(reasons) - MAX_REASONS} more reasons")
 
 
-def print_tables(suites, backends):
-    width = max([len(suite.name) for suite in suites] + [24])
-    print(f"\n{'suite':{width}} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    if any(suite.excluded for suite in suites):
+        print("\nExcluded:")
     for suite in suites:
-        print(f"{suite.name:{width}} {suite.count('passed'):7} {suite.count('failed'):7} "
-              f"{suite.count('skipped'):8} {suite.seconds:8.1f}")
-    print(f"\n{'backend':{width}} {'passed':>7} {'failed':>7} {'skipped':>8}")
-    for name, row in backends.items():
-        note = "" if row["ran"] and not row["skipped"] else f"  {row['because']}"
-        state = name if row["ran"] else f"{name} (did not run)"
-        print(f"{state:{width}} {row['passed']:7} {row['failed']:7} {row['skipped']:8}{note}")
+        for line in suite.excluded:
+            print(f"  {suite.name}: {line}")
+
+
+def sum_up(suites):
+    total = collections.Counter()
+    for suite in suites:
+        total.update(suite.numbers())
+    return dict(total)
+
+
+def print_tables(suites, backends, total):
+    width = max([len(suite.name) for suite in suites] + [24])
+    columns = ["cases", "passed", "failed", "skipped", "exclusions", *(key for key in COUNTERS if total.get(key))]
+    titles = [key.replace("_", " ") for key in columns]
+
+    def row(name, numbers, seconds):
+        cells = (f"{numbers.get(key, 0):{max(8, len(title))}}" for key, title in zip(columns, titles))
+        return f"{name:{width}} {' '.join(cells)} {seconds:8.1f}"
+
+    print(f"\n{'suite':{width}} {' '.join(f'{title:>8}' for title in titles)} {'seconds':>8}")
+    for suite in suites:
+        print(row(suite.name, suite.numbers(), suite.seconds))
+    print(row("total", total, sum(suite.seconds for suite in suites)))
+    print(f"\n{'backend':{width}} {'passed':>8} {'failed':>8} {'skipped':>8}")
+    for name, counts in backends.items():
+        note = "" if counts["ran"] and not counts["skipped"] else f"  {counts['because']}"
+        state = name if counts["ran"] else f"{name} (did not run)"
+        print(f"{state:{width}} {counts['passed']:8} {counts['failed']:8} {counts['skipped']:8}{note}")
 
 
 def write_json(path, facts, suites, backends, total):
@@ -195,8 +245,8 @@ def write_json(path, facts, suites, backends, total):
         "total": total,
         "seconds": round(sum(suite.seconds for suite in suites), 1),
         "backends": backends,
-        "suites": [{"name": suite.name, **{key: suite.count(key) for key in ("passed", "failed", "skipped")},
-                    "seconds": round(suite.seconds, 1)} for suite in suites],
+        "suites": [{"name": suite.name, **suite.numbers(), "seconds": round(suite.seconds, 1)} for suite in suites],
+        "excluded": [f"{suite.name}: {line}" for suite in suites for line in suite.excluded],
         "failures": [f"{suite.name}: {case.name}: {case.message}"
                      for suite in suites for case in suite.cases if case.outcome == "failed"],
     }
@@ -220,12 +270,12 @@ def main():
               for label, build in arguments.build_dirs for program in read_programs(build / "results")]
     absent = why_no_devices(arguments.build_dirs) | why_not_built(arguments.build_dirs)
     backends = backend_summary(suites, absent)
-    total = {key: sum(suite.count(key) for suite in suites) for key in ("passed", "failed", "skipped")}
+    total = {"passed": 0, "failed": 0, "skipped": 0, **sum_up(suites)}
     if arguments.json:
         facts = dict(fact.split("=", 1) for fact in arguments.fact)
         write_json(arguments.json, {"cores": os.cpu_count(), **facts}, suites, backends, total)
     print_details(suites)
-    print_tables(suites, backends)
+    print_tables(suites, backends, total)
     print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] or not total["passed"] else 0
 

@@ -2,6 +2,7 @@
 #include "summary.hpp"
 
 #include <cstdio>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,15 +50,16 @@ std::string list(const std::vector<std::string>& memories) {
 void Summary::collect() {
   for (const LeftOut& entry : left_out()) {
     if (!ran(entry.suite)) continue;
-    Group& group = excluded_[entry.suite + ": " + entry.why];
-    group.cases += entry.cases;
-    group.of = " (" + list(entry.memories) + ")";
+    excluded_[entry.suite + ": " + entry.why] = {entry.cases, entry.why, " (" + list(entry.memories) + ")"};
   }
   for_each_suite([this](const testing::TestSuite& suite) {
     for (int i = 0; i < suite.total_test_count(); ++i) {
       const testing::TestInfo& test = *suite.GetTestInfo(i);
-      const std::string_view reason = reason_of(test);
-      if (!reason.empty()) ++excluded_[std::string(suite.name()) + ": " + std::string(reason)].cases;
+      const std::string reason(reason_of(test));
+      if (reason.empty()) continue;
+      Group& group = excluded_[std::string(suite.name()) + ": " + reason];
+      group.why = reason;
+      ++group.cases;
     }
   });
 }
@@ -65,9 +67,11 @@ void Summary::collect() {
 void Summary::TearDown() {
   collect();
   std::size_t excluded = 0;
+  std::map<std::string, std::size_t> reasons;
   for (const auto& [what, group] : excluded_) {
-    std::printf("[ EXCLUDED ] %zu of %s%s\n", group.cases, what.c_str(), group.of.c_str());
+    std::printf("[ EXCLUDED ] %zu of %s%s\n", group.cases, what.c_str(), group.memories.c_str());
     excluded += group.cases;
+    reasons[group.why] += group.cases;
   }
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   std::printf("[ SUMMARY  ] %d cases: %d passed, %d failed, %d skipped; %zu excluded\n",
@@ -75,6 +79,9 @@ void Summary::TearDown() {
               excluded);
   std::fflush(stdout);
   testing::Test::RecordProperty("exclusions", std::to_string(excluded));
+  std::string lines;
+  for (const auto& [why, cases] : reasons) lines += std::to_string(cases) + " × " + why + '\n';
+  if (!lines.empty()) testing::Test::RecordProperty("excluded", lines);
 }
 
 }  // namespace weir::test

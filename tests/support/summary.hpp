@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a whole run was: how many cases, and what was excluded from them and why. Printed at the end of every test
-// program, and left in its XML as the property "exclusions" for tests/run/report.py.
+// program, and left in its XML for tests/run/report.py: "exclusions" is their number, "excluded" a line per reason.
 
 #include <gtest/gtest.h>
 
@@ -20,9 +20,10 @@ class Summary : public testing::Environment {
 
   struct Group {
     std::size_t cases = 0;
-    std::string of;  ///< suite and memories, for suites crossed with a Subset
+    std::string why;       ///< "permanent: reason"
+    std::string memories;  ///< for suites crossed with a Subset: " (…)"
   };
-  std::map<std::string, Group> excluded_;  // "Suite: permanent: reason"
+  std::map<std::string, Group> excluded_;  // by suite and reason
 };
 
 }  // namespace weir::test
