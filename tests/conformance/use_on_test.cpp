@@ -47,6 +47,24 @@ TEST_P(UseOn, StreamsOfEveryDevice) {
   }
 }
 
+TEST_P(UseOn, ClosingOnTheStreamSaysTheSame) {
+  for (const Device& theirs : devices()) {
+    const Stream other(theirs);
+    Buffer source = filled(pattern(size, 5));
+    const Buffer alias = behind_the_back_of(source);
+    Bytes seen(size);
+    Gate gate;
+    gate.hold(other);
+    alias.copy_to(seen, other);
+    source.close(other);
+    scribble();
+    EXPECT_FALSE(other.done()) << theirs.id();
+    gate.open();
+    other.synchronize();
+    EXPECT_BYTES(seen, pattern(size, 5)) << theirs.id();
+  }
+}
+
 TEST_P(UseOn, TheLatestUseOfAStreamCounts) {
   const Stream other(device());
   Buffer source = filled(pattern(size, 2));
