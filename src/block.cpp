@@ -1,32 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/spi/block.hpp"
 
+#include <new>
 #include <utility>
 
+#include "forks.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::spi {
-namespace {
 
-class SpinGuard {
+// A thread that was inside when the process forked never leaves in the child, where the record may be half changed.
+class BlockGuard {
  public:
-  explicit SpinGuard(std::atomic_flag& flag) noexcept : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
+  explicit BlockGuard(Block& block) noexcept : block_(block) {
+    const auto mine = detail::fork_generation;
+    for (;;) {
+      const auto before = block_.busy_.exchange(mine, std::memory_order_acquire);
+      if (before == 0) return;
+      if (before == mine) continue;
+      block_.rebuild();
+      return;
     }
   }
-  ~SpinGuard() { flag_.clear(std::memory_order_release); }
-  SpinGuard(const SpinGuard&) = delete;
-  SpinGuard& operator=(const SpinGuard&) = delete;
+  ~BlockGuard() { block_.busy_.store(0, std::memory_order_release); }
+  BlockGuard(const BlockGuard&) = delete;
+  BlockGuard& operator=(const BlockGuard&) = delete;
 
  private:
-  std::atomic_flag& flag_;
+  Block& block_;
 };
 
-}  // namespace
+// Any stream may have been recorded, so all are. Without memory for that, the memory is never given back.
+void Block::rebuild() noexcept {
+  new (&uses_) std::vector<Point>;  // the old one may be half changed
+  try {
+    ForkLink::for_each<StreamState>([this](StreamState& user) {
+      if (&user == stream.get() || user.device().inherited || !user.try_retain()) return;
+      auto reference = Ref<StreamState>::adopt(&user);
+      const auto value = user.position();
+      uses_.push_back({std::move(reference), value});
+    });
+    uses_.reserve(uses_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    if (segment) segment->retain();
+  }
+}
 
 void Block::used(StreamState& user, std::uint64_t value) {
   if (&user == stream.get()) return;
-  const SpinGuard guard(busy_);
+  const BlockGuard guard(*this);
   for (Point& use : uses_) {
     if (use.stream.get() == &user) {
       if (use.value < value) use.value = value;
@@ -40,7 +63,7 @@ void Block::used(StreamState& user, std::uint64_t value) {
 std::vector<Point> Block::uses() {
   std::vector<Point> points;
   {
-    const SpinGuard guard(busy_);
+    const BlockGuard guard(*this);
     points = uses_;
   }
   if (stream) points.push_back({stream, stream->position()});
@@ -48,6 +71,11 @@ std::vector<Point> Block::uses() {
 }
 
 std::vector<Point> Block::take_points() noexcept {
+  const auto inside = busy_.load(std::memory_order_relaxed);
+  if (inside != 0 && inside != detail::fork_generation) [[unlikely]] {
+    rebuild();
+    busy_.store(0, std::memory_order_relaxed);
+  }
   if (stream) uses_.push_back({stream, stream->position()});  // within the capacity
   return std::exchange(uses_, {});
 }

@@ -35,4 +35,8 @@ std::shared_ptr<MemoryResource> BlockStore::put(spi::Block& block) noexcept {
   return --out_ == 0 ? std::move(self_) : nullptr;
 }
 
+void BlockStore::fork(spi::ForkMoment moment) noexcept {
+  moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
+}
+
 }  // namespace weir::detail

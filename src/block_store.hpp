@@ -7,6 +7,7 @@
 
 #include "weir/memory_resource.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/fork_link.hpp"
 
 namespace weir::detail {
 
@@ -25,10 +26,14 @@ class BlockStore {
   [[nodiscard]] std::shared_ptr<MemoryResource> put(spi::Block& block) noexcept;
 
  private:
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept;
+
   std::mutex mutex_;
   spi::Block* free_ = nullptr;
   std::size_t out_ = 0;
   std::shared_ptr<MemoryResource> self_;
+  spi::ForkLink link_{*this};  // last
 };
 
 }  // namespace weir::detail

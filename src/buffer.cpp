@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "weir/spi/block.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 #include "weir/tensor.hpp"
 
@@ -33,6 +34,13 @@ Buffer::~Buffer() {
   if (block()) close();
 }
 
+// Operations; observers only need it open.
+spi::Block& Buffer::open_here(const char* operation) const {
+  spi::Block& block = open(operation);
+  if (block.segment) block.segment->device->check_process();
+  return block;
+}
+
 spi::Block& Buffer::open(const char* operation) const {
   spi::Block* open = block();
   if (!open) throw Error(Errc::closed, std::string("Buffer::") + operation + ": the buffer is closed");
@@ -40,13 +48,13 @@ spi::Block& Buffer::open(const char* operation) const {
 }
 
 Buffer Buffer::share() const {
-  spi::Block& shared = open("share");
+  spi::Block& shared = open_here("share");
   shared.owners.fetch_add(1, std::memory_order_relaxed);
   return {shared, offset_, size_};
 }
 
 Buffer Buffer::slice(std::size_t offset, std::size_t bytes) const {
-  spi::Block& shared = open("slice");
+  spi::Block& shared = open_here("slice");
   if (offset > size_ || bytes > size_ - offset) {
     throw Error(Errc::invalid_argument, "Buffer::slice: " + std::to_string(bytes) + " bytes at offset " +
                                             std::to_string(offset) + " do not lie in a buffer of " +
@@ -82,25 +90,25 @@ void Buffer::drop(spi::Block& block) noexcept {
 }
 
 void Buffer::use_on(const Stream& stream) const {
-  spi::Block& used = open("use_on");
+  spi::Block& used = open_here("use_on");
   auto& state = stream.state();
   used.used(state, state.position());
 }
 
 void Buffer::order_after_uses(const Stream& stream) const {
   auto& state = stream.state();
-  for (const spi::Point& use : open("order_after_uses").uses()) state.put(spi::WaitOp{use.stream, use.value});
+  for (const spi::Point& use : open_here("order_after_uses").uses()) state.put(spi::WaitOp{use.stream, use.value});
 }
 
 std::byte* Buffer::host_data() const noexcept {
   const spi::Block* open = block();
-  if (!open || size_ == 0 || !open->segment->host) return nullptr;
+  if (!open || size_ == 0 || !open->segment->host || open->segment->device->inherited) return nullptr;
   return open->segment->host + open->offset + offset_;
 }
 
 std::uint64_t Buffer::device_address() const noexcept {
   const spi::Block* open = block();
-  if (!open || size_ == 0 || open->segment->address == 0) return 0;
+  if (!open || size_ == 0 || open->segment->address == 0 || open->segment->device->inherited) return 0;
   return open->segment->address + open->offset + offset_;
 }
 
@@ -132,7 +140,7 @@ MemoryKind Buffer::kind() const {
 }
 
 spi::Location Buffer::location() const {
-  const spi::Block& block = open("location");
+  const spi::Block& block = open_here("location");
   return {block.segment, block.offset + offset_};
 }
 

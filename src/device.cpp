@@ -87,6 +87,15 @@ std::string spi::DeviceState::describe() const {
   return std::string(backend->name) + ":" + std::to_string(ordinal) + " (" + name + ")";
 }
 
+void spi::DeviceState::fork(ForkMoment moment) noexcept {
+  if (moment == ForkMoment::child && !backend->survives_fork) inherited = true;
+}
+
+void spi::DeviceState::throw_inherited() const {
+  throw Error(Errc::unsupported, describe() + ": its driver was loaded before this process was forked, and does not "
+                                              "work in the child; start a new program instead (spawn)");
+}
+
 std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> list;
   for (const auto& loaded : detail::loaded_backends()) {

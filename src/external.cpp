@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "forks.hpp"
 #include "reclaim.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/backend.hpp"
@@ -66,16 +67,29 @@ class ExternalResource final : public MemoryResource, public detail::ReclaimList
   std::atomic<std::uint64_t> adopted_{0};
 };
 
+struct Externals {
+  std::mutex mutex;
+  std::map<spi::DeviceState*, std::shared_ptr<ExternalResource>> of;
+};
+
+Externals& externals() {
+  static auto& instance = *new Externals;  // leaked: buffers may outlive main
+  return instance;
+}
+
 ExternalResource& external_resource(spi::DeviceState& device) {
-  static auto& mutex = *new std::mutex;  // both leaked: buffers may outlive main
-  static auto& resources = *new std::map<spi::DeviceState*, std::shared_ptr<ExternalResource>>;
-  const std::scoped_lock lock(mutex);
-  auto& resource = resources[&device];
+  const std::scoped_lock lock(externals().mutex);
+  auto& resource = externals().of[&device];
   if (!resource) resource = std::make_shared<ExternalResource>(device);
   return *resource;
 }
 
 }  // namespace
+
+void detail::fork_external(spi::ForkMoment moment) noexcept {
+  auto& mutex = externals().mutex;
+  moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
+}
 
 Buffer spi::make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
   return external_resource(*segment->device).adopt(std::move(segment), offset, bytes, stream);
@@ -87,6 +101,7 @@ Buffer detail::adopt_nothing(spi::DeviceState& device, const Stream& stream) {
 
 Buffer detail::adopt_address(spi::DeviceState& device, std::uint64_t address, std::size_t bytes, bool read_only,
                              std::function<void()> release, const Stream& stream) {
+  device.check_process();
   const auto wrap = device.backend->segments->wrap;
   if (!wrap) {
     throw Error(Errc::unsupported, "memory of " + device.describe() +

@@ -117,6 +117,7 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   }
   auto& device = find_device(wire);
   check_identity(wire, device);
+  device.check_process();
   Event ready;
   if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
   auto segment = import_segment(device, {wire.handle, std::move(fds[0]), wire.segment_size, wire.kind, wire.read_only});

@@ -35,6 +35,7 @@ Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::si
   alignment = checked_alignment(alignment, name_);
   (void)stream.state();
   if (bytes == 0) return allocate_empty(stream);
+  check_process(stream);
   Shortage shortage;
   const auto refuse = [&]() -> void {
     shortage.requested = bytes;
@@ -53,11 +54,17 @@ std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stre
   alignment = checked_alignment(alignment, name_);
   (void)stream.state();
   if (bytes == 0) return allocate_empty(stream);
+  check_process(stream);
   if (bytes > std::numeric_limits<std::size_t>::max() / 2 - alignment) return std::nullopt;
   Shortage shortage;
   spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
   if (!block) return std::nullopt;
   return Buffer(*block);
+}
+
+void MemoryResource::check_process(const Stream& stream) const {
+  device_.state().check_process();
+  stream.state().device().check_process();
 }
 
 Buffer MemoryResource::allocate_empty(const Stream& stream) {

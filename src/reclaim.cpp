@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "forks.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -24,15 +26,13 @@ struct Item {
   const spi::DeviceState* device;
   std::vector<spi::Point> points;
   std::function<void()> action;
-
-  bool passed() {
-    std::erase_if(points, [](const spi::Point& p) { return p.stream->finished(p.value); });
-    return points.empty();
-  }
+  bool acting = false;
 };
 
 // One list and one thread for all devices; the thread exists while there is something to wait for.
 class Reclaimer {
+  using Lock = std::unique_lock<std::mutex>;
+
  public:
   /// Throws only for want of memory, and then has not taken the item.
   void add(Item item) {
@@ -49,13 +49,13 @@ class Reclaimer {
   }
 
   void drain(const spi::DeviceState& device) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (pending_[&device] != 0 && !running_) start();
     scanned_.wait(lock, [&] { return pending_[&device] == 0; });
   }
 
   bool settle(const spi::DeviceState& device) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     const auto before = pending_[&device];
     if (before != 0 && !running_) start();
     const auto enough = scans_ + 2;  // the scan under way may have passed an item already
@@ -63,42 +63,96 @@ class Reclaimer {
     return pending_[&device] < before;
   }
 
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::before) return mutex_.lock();
+    if (moment == spi::ForkMoment::child) begin_in_child();
+    mutex_.unlock();
+  }
+
  private:
+  // Without the worker, who comes back when somebody needs one. What it was giving back is leaked, and so is what the
+  // parent's drivers have.
+  void begin_in_child() noexcept {
+    new (&arrived_) std::condition_variable;  // the parent's threads wait on the old ones for ever
+    new (&scanned_) std::condition_variable;
+    const bool lost = running_ && worker_id_ != std::this_thread::get_id();
+    if (lost) running_ = false;
+    static auto& leaked = *new std::list<Item>;
+    for (auto item = items_.begin(); item != items_.end();) {
+      const auto next = std::next(item);
+      if (item->acting ? lost : item->device->inherited) {
+        --pending_.find(item->device)->second;
+        leaked.splice(leaked.end(), items_, item);
+      }
+      item = next;
+    }
+  }
+
   void start() {
-    std::thread([this] { run(); }).detach();
+    std::thread worker([this] { run(); });
+    worker_id_ = worker.get_id();
+    worker.detach();
     running_ = true;
   }
 
   void run() noexcept {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     unsigned fruitless = 0;
     while (!items_.empty()) {
-      std::list<Item> batch, waiting, done;
-      batch.splice(batch.end(), items_);
-      lock.unlock();
-      while (!batch.empty()) {
-        Item& item = batch.front();
-        const bool passed = item.passed();
-        if (passed) std::exchange(item.action, nullptr)();
-        auto& list = passed ? done : waiting;
-        list.splice(list.end(), batch, batch.begin());
-      }
-      lock.lock();
-      for (const Item& item : done) --pending_.find(item.device)->second;
+      const bool some = scan(lock);
       ++scans_;
       scanned_.notify_all();
-      items_.splice(items_.begin(), waiting);
-      fruitless = done.empty() ? fruitless + 1 : 0;
+      fruitless = some ? 0 : fruitless + 1;
       if (items_.empty() && arrived_.wait_for(lock, linger, [&] { return !items_.empty(); })) continue;
-      if (!items_.empty() && done.empty()) sleep_on_first(lock, fruitless);
+      if (!items_.empty() && !some) sleep_on_first(lock, fruitless);
     }
     running_ = false;
   }
 
+  // Look at each item that is there now; whether one was done. They stay in the list and change under the lock only, so
+  // that a forked child finds all of them there.
+  bool scan(Lock& lock) {
+    bool some = false;
+    auto item = items_.begin();
+    for (auto rest = items_.size(); rest != 0; --rest) {
+      if (!passed(*item, lock)) {
+        ++item;
+        continue;
+      }
+      item->acting = true;
+      lock.unlock();
+      std::exchange(item->action, nullptr)();
+      lock.lock();
+      --pending_.find(item->device)->second;
+      item = items_.erase(item);
+      some = true;
+    }
+    return some;
+  }
+
+  // Drivers are asked, and streams end, without the lock.
+  static bool passed(Item& item, Lock& lock) {
+    spi::Point over;
+    while (!item.points.empty()) {
+      const spi::Point& last = item.points.back();
+      lock.unlock();
+      over = {};
+      const bool finished = last.stream->finished(last.value);
+      lock.lock();
+      if (!finished) return false;
+      over = std::move(item.points.back());
+      item.points.pop_back();
+    }
+    lock.unlock();
+    over = {};
+    lock.lock();
+    return true;
+  }
+
   // Nothing has passed: wait for the oldest point, but look at the others again soon. The end of a lost timeline's work
   // cannot be waited for, only asked, and may never come: ask less and less.
-  void sleep_on_first(std::unique_lock<std::mutex>& lock, unsigned fruitless) {
-    const spi::Point point = items_.front().points.front();
+  void sleep_on_first(Lock& lock, unsigned fruitless) {
+    const spi::Point point = items_.front().points.back();
     if (point.stream->lost()) {
       (void)arrived_.wait_for(lock, patience * (1U << std::min(fruitless, 10U)));
       return;
@@ -116,6 +170,7 @@ class Reclaimer {
   std::uint64_t scans_ = 0;
   std::list<Item> items_;
   std::map<const spi::DeviceState*, std::size_t> pending_;
+  std::thread::id worker_id_;
   bool running_ = false;
 };
 
@@ -155,15 +210,19 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
 }  // namespace
 
 void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action) {
-  Item item{&device, std::move(points), std::move(action)};
-  if (item.passed()) return item.action();
-  reclaimer().add(std::move(item));
+  std::erase_if(points, [](const spi::Point& point) { return point.stream->finished(point.value); });
+  if (points.empty()) return action();
+  reclaimer().add({&device, std::move(points), std::move(action)});
 }
 
 void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> points, bool release_blocks,
                    ReclaimListener& listener, std::shared_ptr<void> keep) noexcept {
   const auto bytes = segment->size;
   const auto& device = *segment->device;
+  if (device.inherited) {
+    (void)segment.detach();  // the parent's driver has it
+    return listener.segment_released(bytes);
+  }
   // Raw, because a function must be copyable and must not free when it ends without having been run: leak rather than
   // free too early.
   spi::Segment* left = nullptr;
@@ -192,6 +251,8 @@ void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, Recla
   const auto last = blocks.put(block);
   if (segment) release_after(std::move(segment), std::move(points), release_blocks, listener, keep);
 }
+
+void fork_reclaim(spi::ForkMoment moment) noexcept { reclaimer().fork(moment); }
 
 void drain_releases(const spi::DeviceState& device) { reclaimer().drain(device); }
 bool settle_releases(const spi::DeviceState& device) { return reclaimer().settle(device); }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "staging.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "backend_registry.hpp"
+#include "forks.hpp"
 #include "reclaim.hpp"
 #include "weir/spi/block.hpp"
 
@@ -26,18 +29,13 @@ struct PerDevice {
 
 struct Cache {
   std::mutex mutex;
+  std::optional<Stream> home;  // where staging memory is allocated: nobody's, so that it keeps no user's stream alive
   std::map<spi::DeviceState*, PerDevice> devices;
 };
 
 Cache& cache() {
   static auto& instance = *new Cache;  // leaked: copies may be put on streams during exit
   return instance;
-}
-
-// Where staging memory is allocated: a stream of nobody, so that it keeps no user's stream alive.
-const Stream& home() {
-  static const auto& stream = *new Stream(Device(host_state()));
-  return stream;
 }
 
 void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
@@ -56,8 +54,8 @@ void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
 Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
   const auto size = std::max(smallest_slot, std::bit_ceil(bytes));
   ResourcePtr resource;
+  auto& all = cache();
   {
-    auto& all = cache();
     const std::scoped_lock lock(all.mutex);
     auto& mine = all.devices[&device];
     for (auto slot = mine.idle.begin(); slot != mine.idle.end(); ++slot) {
@@ -69,8 +67,9 @@ Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
     }
     if (!mine.resource) mine.resource = spi::make_segment_resource(device, device.staging_kind, false);
     resource = mine.resource;
+    if (!all.home) all.home.emplace(Device(host_state()));
   }
-  return resource->allocate(size, home());
+  return resource->allocate(size, *all.home);
 }
 
 void recycle_staging(Buffer buffer, const Stream& stream) {
@@ -84,18 +83,25 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
   });
 }
 
+// The driver, who knows which helper is idle, is asked without the lock.
 Stream take_helper(spi::DeviceState& device) {
-  {
-    auto& all = cache();
-    const std::scoped_lock lock(all.mutex);
-    auto& helpers = all.devices[&device].helpers;
-    for (auto helper = helpers.begin(); helper != helpers.end(); ++helper) {
-      if (!helper->state().reached(helper->state().position())) continue;
-      Stream idle = *helper;
-      helpers.erase(helper);
-      return idle;
+  auto& all = cache();
+  std::unique_lock lock(all.mutex);
+  auto& helpers = all.devices[&device].helpers;
+  for (std::size_t i = 0; i < helpers.size();) {
+    const Stream candidate = helpers[i];
+    lock.unlock();
+    const bool idle = candidate.state().reached(candidate.state().position());
+    lock.lock();
+    const auto found = std::find(helpers.begin(), helpers.end(), candidate);
+    if (found == helpers.end()) continue;  // somebody else took it
+    if (idle) {
+      helpers.erase(found);
+      return candidate;
     }
+    ++i;
   }
+  lock.unlock();
   return Stream(Device(device));
 }
 
@@ -104,6 +110,11 @@ void recycle_helper(Stream stream) {
   auto& all = cache();
   const std::scoped_lock lock(all.mutex);
   all.devices[&stream.device().state()].helpers.push_back(std::move(stream));
+}
+
+void fork_staging(spi::ForkMoment moment) noexcept {
+  auto& mutex = cache().mutex;
+  moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
 }
 
 void forget_staging(spi::DeviceState& device) {

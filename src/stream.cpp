@@ -19,8 +19,11 @@ WaitStatus Event::wait(std::chrono::nanoseconds timeout) const {
   return timeline_ ? timeline_->wait_for(value_, timeout) : WaitStatus::ready;
 }
 
-Stream::Stream(const Device& device)
-    : state_(spi::Ref<spi::StreamState>::adopt(device.state().backend->streams->create(device.state()))) {}
+Stream::Stream(const Device& device) {
+  auto& state = device.state();
+  state.check_process();
+  state_ = spi::Ref<spi::StreamState>::adopt(state.backend->streams->create(state));
+}
 
 Stream::Stream(spi::Ref<spi::StreamState> state) noexcept : state_(std::move(state)) {}
 

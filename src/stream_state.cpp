@@ -165,11 +165,13 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
 
 void StreamState::run_call(CallOp& op, std::uint64_t value) {
   if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+  if (!op.repeatable) first_ = First::called;
   try {
     op.function();
   } catch (...) {
     report({{}, "Stream::call", message_of(std::current_exception())});
   }
+  first_ = First::over;
   op.function = nullptr;  // what it owned ends before the point is reached
   complete(value);
   Lock lock(mutex_);
@@ -244,7 +246,11 @@ std::uint64_t StreamState::mark() {
 
 bool StreamState::reached(std::uint64_t value) {
   if (reached_.load(std::memory_order_acquire) >= value) return true;
-  if (lost() || !submitted(value)) return false;
+  if (lost()) return false;
+  if (!submitted(value)) {
+    if (orphaned_.load(std::memory_order_relaxed)) resume();
+    return false;
+  }
   try {
     if (marked_.load(std::memory_order_acquire) < value && !try_mark()) return false;
     complete(do_poll());
@@ -277,6 +283,8 @@ bool StreamState::try_mark() {
 }
 
 bool StreamState::finished(std::uint64_t value) {
+  if (device_->inherited) return true;  // its work goes on in the parent, on the parent's memory
+  value = std::max(value, inherited_);  // what its threads had put, but not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
   // What the driver never had cannot run; what it had runs on although nobody may add to it.
@@ -295,6 +303,7 @@ bool StreamState::finished(std::uint64_t value) {
 
 void StreamState::ensure_marked(std::uint64_t value) {
   if (marked_.load(std::memory_order_acquire) >= value || reached_.load(std::memory_order_acquire) >= value) return;
+  device_->check_process();
   Lock lock(mutex_);
   take_turn(lock);
   lock.unlock();
@@ -313,6 +322,7 @@ void StreamState::ensure_marked(std::uint64_t value) {
 bool StreamState::wait_submitted(std::uint64_t value) {
   if (submitted(value)) return true;
   Lock lock(mutex_);
+  if (orphaned_) start_worker(lock);
   changed_.wait(lock, [&] { return submitted(value) || lost(); });
   return submitted(value) && !lost();
 }
@@ -326,6 +336,7 @@ WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds t
   const auto deadline = endless ? Clock::time_point::max() : Clock::now() + timeout;
   {
     Lock lock(mutex_);
+    if (orphaned_) start_worker(lock);
     const auto here = [&] { return submitted(value) || lost(); };
     if (endless) {
       changed_.wait(lock, here);
@@ -357,7 +368,13 @@ void StreamState::flush() {
 void StreamState::complete(std::uint64_t value) noexcept { raise(reached_, value); }
 
 void StreamState::throw_if_lost() {
-  if (lost()) throw lost_error(*device_, id_, error_);
+  if (!lost()) return;
+  device_->check_process();
+  throw lost_error(*device_, id_, error_);
+}
+
+void StreamState::end() noexcept {
+  if (!device_->inherited) destroy();
 }
 
 void StreamState::lose(std::exception_ptr error) noexcept {
@@ -376,9 +393,11 @@ void StreamState::start_worker(Lock& lock) {
   changed_.notify_all();
   if (worker_) return;
   worker_ = true;
-  retain();  // for the worker
+  if (!orphaned_.exchange(false)) retain();  // for the worker; a lost one left its own
   try {
-    std::thread([this] { work(); }).detach();
+    std::thread worker([this] { work(); });
+    worker_id_ = worker.get_id();
+    worker.detach();
   } catch (...) {
     worker_ = false;
     lock.unlock();
@@ -401,9 +420,11 @@ void StreamState::work() noexcept {
         lose(std::current_exception());
       }
     }
+    first_ = First::over;
     { [[maybe_unused]] const Op end = std::move(pending.op); }
     lock.lock();
     queue_.pop_front();
+    first_ = First::untouched;
   }
   worker_ = false;
   lock.unlock();

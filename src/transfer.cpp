@@ -20,6 +20,7 @@ using spi::Location;
 
 CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
   auto& device = stream.state().device();
+  segment.device->check_process();
   return {device.backend->streams->reaches(device, segment), segment.host_accessible()};
 }
 
@@ -42,7 +43,11 @@ void on_stream_of(spi::DeviceState& owner, const Stream& stream, bool directly, 
 }
 
 // Nothing is pending on the stream, so the host may do its part at once.
-bool idle(const Stream& stream) { return stream.state().reached(stream.state().position()); }
+bool idle(const Stream& stream) {
+  auto& state = stream.state();
+  state.device().check_process();
+  return state.reached(state.position());
+}
 
 class Staging {
  public:
@@ -81,7 +86,7 @@ void staged_piece(const CopyPlan& plan, const Place& dst, const Place& src, std:
                  [&](const Stream& s) { native_copy(from, src, bytes, s); });
   }
   if (!dst.segment().host_accessible()) to = write.emplace(*dst.segment().device, bytes, stream).place();
-  put_on(stream, CallOp{[to = at(to), from = at(from), bytes] { copy_host(to, from, bytes); }},
+  put_on(stream, CallOp{[to = at(to), from = at(from), bytes] { copy_host(to, from, bytes); }, true},
          {to.block, from.block});
   if (write) {
     on_stream_of(*dst.segment().device, stream, plan.write_on_stream,
@@ -102,7 +107,7 @@ void transfer(const Place& dst, const Place& src, std::size_t bytes, const Strea
   const auto plan = plan_copy(seen_from(stream, src.segment()), seen_from(stream, dst.segment()));
   if (plan.path == CopyPath::direct) return native_copy(dst, src, bytes, stream);
   if (plan.path == CopyPath::host) {
-    return put_on(stream, CallOp{[to = at(dst), from = at(src), bytes] { copy_host(to, from, bytes); }},
+    return put_on(stream, CallOp{[to = at(dst), from = at(src), bytes] { copy_host(to, from, bytes); }, true},
                   {dst.block, src.block});
   }
   in_pieces(bytes, [&](std::size_t done, std::size_t size) {
@@ -128,7 +133,7 @@ void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream&
 void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream) {
   if (src.segment().host_accessible()) {
     if (idle(stream)) return copy_host(dst, at(src));
-    return put_on(stream, CallOp{[dst, from = at(src)] { copy_host(dst, from); }}, {src.block});
+    return put_on(stream, CallOp{[dst, from = at(src)] { copy_host(dst, from); }, true}, {src.block});
   }
   const auto end = seen_from(stream, src.segment());
   auto& owner = end.reached ? stream.state().device() : *src.segment().device;
@@ -136,7 +141,7 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
     const Staging staging(owner, size, stream);
     const Place to = staging.place();
     on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(to, plus(src, done), size, s); });
-    put_on(stream, CallOp{[to = dst.subspan(done, size), from = at(to)] { copy_host(to, from); }}, {to.block});
+    put_on(stream, CallOp{[to = dst.subspan(done, size), from = at(to)] { copy_host(to, from); }, true}, {to.block});
   });
 }
 
@@ -148,7 +153,7 @@ void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint3
   };
   if (end.reached) return native(stream);
   if (!end.host) return on_stream_of(*dst.segment().device, stream, false, native);
-  put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }}, {dst.block});
+  put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }, true}, {dst.block});
 }
 
 }  // namespace weir::detail

@@ -48,7 +48,9 @@ ResourcePtr make_managed_resource(const Device& device) {
 }
 
 Stream borrow(const Device& device, CUstream_st* stream, std::shared_ptr<void> owner) {
-  return Stream(GpuStream::borrow(gpu_of(device), stream, std::move(owner)));
+  Gpu& gpu = gpu_of(device);
+  gpu.check_process();
+  return Stream(GpuStream::borrow(gpu, stream, std::move(owner)));
 }
 
 CUstream_st* native(const Stream& stream) {

@@ -13,6 +13,7 @@ namespace weir::cuda {
 
 DriverPool::DriverPool(const spi::DeviceState& device, std::size_t release_threshold, std::size_t max_size)
     : device_(device), max_size_(max_size) {
+  device.check_process();
   if (max_size != 0 && driver().version < 12020) {
     throw Error(Errc::unsupported, "a limit on a driver pool needs CUDA 12.2 or newer; there is " + device.driver);
   }
@@ -31,7 +32,9 @@ DriverPool::DriverPool(const spi::DeviceState& device, std::size_t release_thres
   }
 }
 
-DriverPool::~DriverPool() { report_failure(driver().MemPoolDestroy(handle_), "cuMemPoolDestroy", device_); }
+DriverPool::~DriverPool() {
+  if (!device_.inherited) report_failure(driver().MemPoolDestroy(handle_), "cuMemPoolDestroy", device_);
+}
 
 CUmemAllocationProp vmm_properties(int ordinal, bool exportable) noexcept {
   CUmemAllocationProp properties{};

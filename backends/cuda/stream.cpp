@@ -91,6 +91,7 @@ CUstream GpuStream::handle() const noexcept {
 }
 
 CUstream GpuStream::hand_out() {
+  device().check_process();
   if (!foreign()) {
     StreamRegistry::get().add(*this);
     foreign_.store(true, std::memory_order_release);

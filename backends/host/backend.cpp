@@ -54,15 +54,17 @@ spi::DeviceState* make_host() {
   return device;
 }
 
-std::vector<spi::DeviceState*> devices(std::string& /*reason*/) noexcept {
-  static spi::DeviceState* const only = make_host();
-  return {only};
-}
+std::vector<spi::DeviceState*> devices(std::string& /*reason*/) noexcept { return {make_host()}; }
 
 const spi::SegmentOps segments{
     .reserve = reserve, .export_handle = export_handle, .imports = imports, .import_handle = import_handle, .wrap = wrap};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
-const spi::Backend table{.name = "host", .rank = 0, .devices = devices, .segments = &segments, .streams = &streams};
+const spi::Backend table{.name = "host",
+                         .rank = 0,
+                         .devices = devices,
+                         .segments = &segments,
+                         .streams = &streams,
+                         .survives_fork = true};
 
 }  // namespace
 

@@ -28,8 +28,7 @@ bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error =
 }  // namespace
 
 std::size_t page_size() noexcept {
-  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return size;
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {

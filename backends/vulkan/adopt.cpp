@@ -37,6 +37,7 @@ void validate(const AdoptOptions& options) {
 
 Device adopt(const AdoptOptions& options) {
   validate(options);
+  check_process();
   auto instance = std::make_unique<Instance>();
   instance->handle = options.instance;
   instance->api = lowest_api;

@@ -31,7 +31,7 @@ Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset) {
 }
 
 BatchedStream& own(const Stream& stream, const char* what) {
-  (void)physical(stream.device(), what);
+  physical(stream.device(), what).check_process();
   return static_cast<BatchedStream&>(stream.state());
 }
 

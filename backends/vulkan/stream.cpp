@@ -22,13 +22,9 @@ constexpr VkAccessFlags any_access = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMOR
 Waitable::Waitable(Logical& logical, std::shared_ptr<Timeline> timeline)
     : StreamState(logical.device), logical_(logical), timeline_(std::move(timeline)) {}
 
-std::uint64_t Waitable::do_poll() {
-  check_process();
-  return timeline_->value();
-}
+std::uint64_t Waitable::do_poll() { return timeline_->value(); }
 
 WaitStatus Waitable::do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) {
-  check_process();
   return timeline_->wait(value, timeout);
 }
 
@@ -78,7 +74,6 @@ bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept
 
 // What was recorded before must not wait, so it goes first.
 void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) {
-  check_process();
   const DriverCall call;
   if (!call) return;
   if (open_ && last_ > flight().value) submit();
@@ -99,7 +94,6 @@ void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::
 void BatchedStream::do_mark(std::uint64_t value) { last_ = std::max(last_, value); }
 
 void BatchedStream::do_flush() {
-  check_process();
   const DriverCall call;
   if (!call || last_ <= flight().value) return;
   submit();

@@ -127,6 +127,7 @@ class Buffer {
  private:
   Buffer(spi::Block& block, std::size_t offset, std::size_t size) noexcept;
   spi::Block& open(const char* operation) const;
+  spi::Block& open_here(const char* operation) const;
   static void drop(spi::Block& block) noexcept;
 
   std::atomic<spi::Block*> block_{nullptr};

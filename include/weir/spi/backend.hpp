@@ -80,6 +80,9 @@ struct Backend {
   std::vector<DeviceState*> (*devices)(std::string& reason) noexcept;
   const SegmentOps* segments;
   const StreamOps* streams;
+  /// Whether everything of this backend lives in the process itself and so goes on in a forked child. Else the core
+  /// refuses all use of its devices there, ends none of their objects, and calls nothing of this table for them.
+  bool survives_fork = false;
 };
 
 /// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's

@@ -53,7 +53,10 @@ struct Block {
   void forget_points() noexcept { uses_.clear(); }
 
  private:
-  std::atomic_flag busy_;
+  friend class BlockGuard;
+  void rebuild() noexcept;
+
+  std::atomic<std::uint32_t> busy_{0};  // who is inside: 0, or the fork generation of the process whose thread it is
   std::vector<Point> uses_;  // one per stream other than the allocation stream; has room for that one too
 };
 

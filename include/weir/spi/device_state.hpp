@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "weir/device.hpp"
+#include "weir/spi/fork_link.hpp"
 
 namespace weir::spi {
 
-/// One device of one backend. Made once, never destroyed (process exit cannot crash on it), immutable once published.
+/// One device of one backend. Made once, never destroyed (process exit cannot crash on it), immutable once published
+/// but for `inherited`.
 struct DeviceState {
   const Backend* backend = nullptr;
   int ordinal = 0;
@@ -22,10 +24,28 @@ struct DeviceState {
   MemoryKind default_kind{};
   MemoryKind staging_kind{};   ///< host-accessible memory that this device's streams copy from and to
 
+  /// In a forked child: the parent loaded the driver, which must not be called here any more. Changes only in the
+  /// handler of a new child, where nobody else runs.
+  bool inherited = false;
+
+  DeviceState() : link_(*this) {}
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
   virtual ~DeviceState() = default;
+  /// Throw unsupported when `inherited`. One load otherwise.
+  void check_process() const {
+    if (inherited) [[unlikely]] throw_inherited();
+  }
   [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;
   /// "cuda:0 (NVIDIA H200)", for messages.
   [[nodiscard]] std::string describe() const;
+
+ private:
+  friend class ForkLink;
+  void fork(ForkMoment moment) noexcept;
+  [[noreturn]] void throw_inherited() const;
+
+  ForkLink link_;
 };
 
 }  // namespace weir::spi

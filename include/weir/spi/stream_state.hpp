@@ -8,12 +8,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <mutex>
+#include <thread>
 #include <variant>
 
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/stream.hpp"
@@ -38,6 +40,7 @@ struct FillOp {
 /// Run on a host thread; later work waits for it.
 struct CallOp {
   std::function<void()> function;
+  bool repeatable = false;  ///< a second run after half a run leaves what one run leaves
 };
 
 /// Order what follows after a point of another timeline.
@@ -108,7 +111,7 @@ class StreamState {
     return false;
   }
   void release() noexcept {
-    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
   }
 
  protected:
@@ -165,6 +168,15 @@ class StreamState {
   void end_turn(Lock& lock) noexcept;
   void start_worker(Lock& lock);
   void work() noexcept;
+  void end() noexcept;
+
+  // stream_fork.cpp
+  friend class ForkLink;
+  void fork(ForkMoment moment) noexcept;
+  void lose_inherited() noexcept;
+  void forget_worker() noexcept;
+  void forget_first() noexcept;
+  void resume();
 
   DeviceState* device_;
   std::uint64_t id_;
@@ -172,7 +184,7 @@ class StreamState {
 
   std::mutex mutex_;
   std::condition_variable changed_;       // queue_, turn_, submitted_, lost_
-  std::deque<Pending> queue_;             // held back, in order; the worker leaves the one it works on in front
+  std::list<Pending> queue_;              // held back, in order; the worker leaves the one it works on in front
   bool turn_ = false;                     // somebody is inside the first group
   bool worker_ = false;                   // a worker thread exists
   bool mark_wanted_ = false;              // asked for while somebody else had the turn
@@ -182,6 +194,14 @@ class StreamState {
   std::atomic<std::uint64_t> submitted_{0};  // last value the driver has
   std::atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
   std::atomic<std::uint64_t> reached_{0};    // last value known complete
+
+  // For a forked child, in which the worker does not exist.
+  enum class First : std::uint8_t { untouched, called, over };
+  std::thread::id worker_id_;
+  std::atomic<First> first_{First::untouched};  // how far the worker is with the first of queue_
+  std::atomic<bool> orphaned_{false};           // queue_ is the parent's; needs a new worker when somebody asks
+  std::uint64_t inherited_ = 0;                 // last value of the parent's when work was held back then
+  ForkLink link_{*this};                        // last
 };
 
 }  // namespace weir::spi

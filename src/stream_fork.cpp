@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams in a forked child. The front half's state is whole there, because the fork waited for its lock and its turn;
+// what is missing is the worker.
+#include <new>
+#include <utility>
+
+#include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir::spi {
+
+void StreamState::fork(ForkMoment moment) noexcept {
+  const bool child = moment == ForkMoment::child;
+  if (!device_->backend->survives_fork) {
+    if (child) lose_inherited();
+    return;
+  }
+  if (moment == ForkMoment::before) {
+    Lock lock(mutex_);
+    changed_.wait(lock, [&] { return !turn_; });
+    (void)lock.release();
+    return;
+  }
+  if (child) {
+    new (&changed_) std::condition_variable;  // the parent's threads wait on the old one for ever
+    if (worker_ && worker_id_ != std::this_thread::get_id()) forget_worker();
+  }
+  mutex_.unlock();
+}
+
+// Nobody waited for this one: a turn may last as long as its driver likes. Nothing of it is used any more.
+void StreamState::lose_inherited() noexcept {
+  new (&mutex_) std::mutex;
+  new (&changed_) std::condition_variable;
+  turn_ = false;
+  lost_ = true;
+}
+
+void StreamState::forget_worker() noexcept {
+  worker_ = false;
+  if (!queue_.empty()) forget_first();
+  if (queue_.empty()) {
+    owners_.fetch_sub(1);  // the worker's; if it was the last, the rest is leaked: nothing may end here
+    return;
+  }
+  inherited_ = issued_;
+  orphaned_ = true;
+}
+
+// What the worker had in its hands goes on from the beginning, if it can.
+void StreamState::forget_first() noexcept {
+  const auto value = queue_.front().value;
+  const First first = submitted(value) ? First::over : first_.load();
+  first_ = First::untouched;
+  if (first == First::untouched) return;
+  if (first == First::over) {
+    complete(value);
+    submitted_ = value;
+  } else {
+    error_ = std::make_exception_ptr(Error(Errc::device_lost, "a host function was running on it when this process was "
+                                                              "forked, and goes on in the parent only"));
+    lost_ = true;
+  }
+  static auto& half_ended = *new std::list<Pending>;
+  half_ended.splice(half_ended.end(), queue_, queue_.begin());
+}
+
+void StreamState::resume() {
+  Lock lock(mutex_);
+  if (orphaned_) start_worker(lock);
+}
+
+}  // namespace weir::spi
