@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forks with live host objects: fork_program <case> host:0.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <latch>
+
+#include "forking.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::byte before{1}, after{2}, later{3};
+
+/// A host stream held back by a byte that this process sends, as another process would: neither it nor a fork of it
+/// runs a function meanwhile.
+class Held {
+ public:
+  Held() {
+    Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(small, exporter_);
+    exporter_.wait(latch_.event);
+    memory_ = ipc::open(buffer.ipc_descriptor(exporter_), stream);
+  }
+  /// In this process only; what it sends arrives in all.
+  void let_go() { latch_.open(); }
+
+  Stream stream{host_device()};
+
+ private:
+  Latch latch_;
+  Stream exporter_{host_device()};
+  Buffer memory_;
+};
+
+void idle_objects() {
+  const Device device = host_device();
+  const Stream stream(device);
+  bool called = false;
+  stream.call([&] { called = true; });  // its worker waits for more while we fork
+  stream.synchronize();
+  std::vector<Buffer> buffers;
+  std::vector<ManagedTensor> tensors;
+  const auto resources = resources_of(device);
+  for (const ResourcePtr& resource : resources) {
+    buffers.push_back(resource->allocate(small, stream));
+    buffers.back().fill(before, stream);
+    tensors.push_back(buffers.back().view(u8, {small}).to_dlpack(stream));
+  }
+  stream.synchronize();
+  in_child([&] {
+    for (const Buffer& buffer : buffers) require(holds(buffer, before), "the child sees the bytes");
+    for (Buffer& buffer : buffers) {
+      buffer.fill(after, stream);
+      Buffer copy = buffer.copy_to(stream);
+      stream.synchronize();
+      require(holds(copy, after) && copy.memory_resource() == buffer.memory_resource(), "the child copies");
+      buffer.close(stream);
+    }
+    called = false;
+    stream.call([&] { called = true; });
+    stream.synchronize();
+    require(called, "functions run in the child");
+    tensors.clear();
+    for (const ResourcePtr& resource : resources) {
+      resource->trim(0);
+      require(resource->stats().reserved == 0, "everything goes back in the child");
+    }
+    use_host();
+  });
+  for (const Buffer& buffer : buffers) {
+    const bool shared = buffer.kind() == MemoryKind::shared;
+    require(holds(buffer, shared ? after : before), "memfd memory is shared with the child, other memory is not");
+  }
+  use_host();
+}
+
+void held_work_goes_on() {
+  Held held;
+  const auto resource = make_resource(host_device());
+  Buffer from = resource->allocate(small, held.stream), to = resource->allocate(small, held.stream);
+  std::vector<std::byte> bytes(small);
+  int runs = 0;
+  from.fill(before, held.stream);
+  to.copy_from(from, held.stream);
+  held.stream.call([&] { ++runs; });
+  to.copy_to(std::span(bytes), held.stream);
+  from.fill(after, held.stream);
+  from.close();
+  to.close();
+  const Stream other(host_device());
+  other.wait(held.stream.record());
+  const pid_t child = fork_child([&] {
+    require(resource->stats().reserved != 0 && !held.stream.done(), "held work is still held back in the child");
+    Buffer more = resource->allocate(small, other);
+    more.fill(later, other);
+    other.synchronize();  // comes after the held stream, whose worker must come back for it
+    require(runs == 1 && bytes[small - 1] == before && holds(more, later), "held work is done in the child, once");
+    more.close();
+    resource->trim(0);
+    require(resource->stats().reserved == 0, "memory of held work goes back in the child");
+    use_host();
+  });
+  held.let_go();
+  join_child(child);
+  other.synchronize();
+  require(runs == 1 && bytes[small - 1] == before, "held work is done in the parent, once");
+  resource->trim(0);
+  require(resource->stats().reserved == 0, "memory of held work goes back in the parent");
+}
+
+void dropped_streams_go_on() {
+  const auto resource = make_resource(host_device());
+  Held held;
+  {
+    const Stream dropped(host_device());
+    Buffer buffer = resource->allocate(small, dropped);
+    dropped.wait(held.stream.record());
+    buffer.fill(before, dropped);
+  }
+  const pid_t child = fork_child([&] {
+    resource->trim(0);  // waits for a stream that nobody names any more
+    require(resource->stats().reserved == 0, "memory of a dropped stream goes back in the child");
+  });
+  held.let_go();
+  join_child(child);
+  resource->trim(0);
+  require(resource->stats().reserved == 0, "and in the parent");
+}
+
+void function_under_way() {
+  Latch latch;
+  std::latch begun(1);
+  const Stream stream(host_device()), behind(host_device());
+  std::promise<void> done;
+  stream.wait(latch.event);
+  const auto resource = make_resource(host_device());
+  Buffer buffer = resource->allocate(small, stream);
+  buffer.fill(before, stream);
+  behind.wait(stream.record());
+  // The latch's function runs when this one has: both are on workers.
+  const Stream busy(host_device());
+  busy.call([&, end = done.get_future().share()] {
+    begun.count_down();
+    end.wait();
+  });
+  const Event of_busy = busy.record();
+  begun.wait();
+  const Event of_behind = behind.record();
+  in_child([&] {
+    set_failure_sink([](const Failure& failure) noexcept {
+      require(failure.message.find("fork") != std::string_view::npos, "the sink is told why");
+    });
+    require(of_busy.wait(std::chrono::seconds{10}) == WaitStatus::lost, "half a function is not waited for in the child");
+    const auto refused = [&](const Stream& lost) {
+      require_error("a stream in the middle of a host function", Errc::device_lost, "fork", [&] { (void)lost.record(); });
+    };
+    refused(busy);
+    const Stream waits(host_device());
+    require_error("waiting for it", Errc::device_lost, "fork", [&] { waits.wait(of_busy); });
+    require(of_behind.wait(std::chrono::seconds{10}) == WaitStatus::lost, "what waits for it is lost as well");
+    buffer.close();
+    resource->trim(0);
+    require(resource->stats().reserved == 0, "memory behind it goes back");
+    use_host();
+  });
+  done.set_value();
+  latch.open();
+  behind.synchronize();
+  busy.synchronize();
+  require(holds(buffer, before), "the parent goes on");
+}
+
+// The only thread of the child is the stream's worker.
+void fork_in_a_host_function() {
+  const Stream stream(host_device());
+  pid_t child = -1;
+  stream.call([&] { child = fork(); });
+  stream.call([&] {
+    if (child != 0) return;
+    alarm(20);
+    use_host();
+    _exit(7);
+  });
+  stream.synchronize();
+  int status = 0;
+  require(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+          "the worker goes on in the child");
+}
+
+void grandchildren() {
+  const Stream stream(host_device());
+  Held held;
+  const auto resource = make_resource(host_device());
+  Buffer buffer = resource->allocate(small, stream);
+  Buffer behind = resource->allocate(small, held.stream);
+  behind.fill(after, held.stream);
+  const pid_t child = fork_child([&] {
+    buffer.fill(before, stream);
+    stream.synchronize();
+    in_child([&] {
+      require(holds(buffer, before), "the grandchild sees what the child wrote");
+      buffer.fill(after, stream);
+      stream.synchronize();
+      held.stream.synchronize();
+      require(holds(behind, after), "held work is done in the grandchild");
+      use_host();
+    });
+    require(holds(buffer, before), "the child does not see what the grandchild wrote");
+    held.stream.synchronize();
+    require(holds(behind, after), "held work is done in the child");
+  });
+  held.let_go();
+  join_child(child);
+}
+
+void child_that_exits() {
+  static Things things(host_device());
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    use_host();
+    things.work();
+    std::exit(0);  // with all handlers and static objects
+  }
+  join_child(child);
+}
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+constexpr Case cases[] = {{"idle_objects", idle_objects},
+                          {"held_work_goes_on", held_work_goes_on},
+                          {"dropped_streams_go_on", dropped_streams_go_on},
+                          {"function_under_way", function_under_way},
+                          {"fork_in_a_host_function", fork_in_a_host_function},
+                          {"grandchildren", grandchildren},
+                          {"child_that_exits", child_that_exits}};
+
+}  // namespace
+}  // namespace weir::test
+
+int main(int count, char** arguments) {
+  using namespace weir::test;
+  for (const Case& each : cases) {
+    if (count < 2 || std::strcmp(each.name, arguments[1]) != 0) continue;
+    each.run();
+    say_done();
+    return 0;
+  }
+  return 2;
+}

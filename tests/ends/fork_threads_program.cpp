@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forks 200 times while other threads are inside every lock of the library: fork_threads_program <times> <device>.
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "forking.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::byte constant{0x5a};
+
+/// What the threads use and the children find.
+struct Shared {
+  ResourcePtr pageable = make_resource(host_device());
+  ResourcePtr memfd = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  Stream busy{host_device()};   // many threads put work on it
+  Stream other{host_device()};
+  Buffer used = pageable->allocate(small, busy);    // recorded without a pause
+  Buffer read = memfd->allocate(small, busy);       // its bytes never change
+  std::atomic<std::uint64_t> rounds{0};
+};
+
+using Round = void (*)(Shared&, const Device&);
+
+void allocate(Shared& shared, const Device&) { (void)shared.pageable->allocate(256, shared.busy); }
+void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
+void put(Shared& shared, const Device&) {
+  shared.busy.wait(shared.other.record());
+  shared.used.fill(std::byte{1}, 0, 64, shared.busy);
+}
+void copy(Shared& shared, const Device&) {
+  Buffer copied = shared.read.copy_to(shared.other);
+  shared.used.copy_from(copied, shared.busy);
+}
+void hold_back(Shared& shared, const Device&) {
+  const Stream stream(host_device()), behind(host_device());
+  Buffer buffer = shared.pageable->allocate(256, behind);
+  stream.call([] {});
+  behind.wait(stream.record());
+  buffer.fill(constant, behind);
+  buffer.close();
+}
+void make_and_drop(Shared&, const Device& device) {
+  const auto resource = make_resource(host_device());
+  (void)resource->allocate(64, Stream(device));
+}
+void share(Shared& shared, const Device&) {
+  const Stream stream(host_device());
+  Buffer opened = ipc::open(shared.read.ipc_descriptor(stream), stream);
+  if (opened.host_data()[0] != constant) std::abort();
+}
+void use_device(Shared& shared, const Device& device) {
+  const Stream stream(device);
+  Buffer buffer = make_resource(device)->allocate(small, stream);
+  buffer.copy_from(shared.read, stream);
+  buffer.fill(constant, stream);
+  stream.wait(shared.other.record());
+  stream.synchronize();
+}
+
+void use_in_child(Shared& shared) {
+  for (Stream* stream : {&shared.busy, &shared.other}) {
+    Buffer buffer = shared.pageable->allocate(256, *stream);
+    buffer.fill(constant, *stream);
+    stream->synchronize();
+    require(holds(buffer, constant), "streams that others were using work in the child");
+  }
+  require(holds(shared.read, constant), "bytes are whole");
+  shared.used.use_on(shared.other);
+  shared.used.fill(constant, shared.other);
+  shared.other.synchronize();
+  require(holds(shared.used, constant), "memory that others were using works in the child");
+  shared.used.close();
+  (void)shared.read.ipc_descriptor(shared.busy);
+  shared.pageable->trim(0);
+  const auto resource = make_resource(host_device());
+  const Stream fresh(host_device());
+  Buffer last = resource->allocate(small, fresh);
+  last.copy_from(shared.read, fresh);
+  bool called = false;
+  fresh.call([&] { called = true; });
+  fresh.synchronize();
+  require(called && holds(last, constant), "new objects work in the child");
+  last.close();
+  resource->trim(0);
+  require(resource->stats().reserved == 0, "memory goes back in the child");
+}
+
+void fork_often(int times, const Device& device) {
+  auto& shared = *new Shared;  // leaked: the threads never end
+  shared.read.fill(constant, shared.busy);
+  shared.busy.synchronize();
+  std::vector<Round> rounds{allocate, record_uses, put, copy, hold_back, make_and_drop, share};
+  if (device.backend() != "host") rounds.push_back(use_device);
+  std::vector<std::atomic<std::uint64_t>*> counts;
+  for (const Round round : rounds) {
+    auto& count = *counts.emplace_back(new std::atomic<std::uint64_t>{0});
+    std::thread([&shared, &count, device, round] {
+      for (;;) {
+        round(shared, device);
+        count.fetch_add(1);
+        count.notify_one();
+      }
+    }).detach();
+  }
+  for (auto* count : counts) count->wait(0);
+  for (int i = 0; i < times; ++i) in_child([&] { use_in_child(shared); });
+  for (auto* count : counts) count->wait(count->load());  // nobody hangs in the parent
+}
+
+}  // namespace
+}  // namespace weir::test
+
+int main(int count, char** arguments) {
+  using namespace weir::test;
+  if (count != 3) return 2;
+  fork_often(std::atoi(arguments[1]), device_named(arguments[2]));
+  say_done();
+  return 0;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plug-ins that are unloaded after they used the library.
+#include "memory.hpp"
+#include "run.hpp"
+
+namespace weir::test {
+namespace {
+
+class Plugin : public testing::TestWithParam<Device> {
+ protected:
+  static testing::AssertionResult works(const char* program, const char* name) {
+    return ends_well(program, {name, GetParam().id()});
+  }
+};
+
+std::vector<Device> first_devices() {
+  auto all = devices();
+  std::erase_if(all, [](const Device& device) { return device.ordinal() != 0; });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Plugin, testing::ValuesIn(first_devices()), DeviceName());
+
+TEST_P(Plugin, WithTheLibraryInsideIsUsedAgain) { EXPECT_TRUE(works("plugin_inside", "inside")); }
+TEST_P(Plugin, WithTheLibraryInsideStaysForItsWork) { EXPECT_TRUE(works("plugin_inside", "inside_with_work_left")); }
+TEST_P(Plugin, WithTheLibraryInTheExecutableGoes) { EXPECT_TRUE(works("plugin_outside", "outside")); }
+
+TEST(Plugins, WithAnUnusedLibraryGo) { EXPECT_TRUE(ends_well("plugin_inside", {"inside_unused", "host:0"})); }
+
+}  // namespace
+}  // namespace weir::test

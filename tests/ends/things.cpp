@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "things.hpp"
+
+#include <cstdio>
+#include <latch>
+#include <thread>
+
+namespace weir::test {
+
+std::vector<ResourcePtr> resources_of(const Device& device) {
+  std::vector<ResourcePtr> all;
+  for (const KindInfo& info : device.kinds()) {
+    all.push_back(make_resource(device, info.kind));
+    if (info.exportable) all.push_back(make_resource(device, info.kind, {.exportable = true}));
+  }
+  return all;
+}
+
+Things::Things(const Device& of) : device(of), resources(resources_of(of)) {
+  for (int i = 0; i < 3; ++i) streams.emplace_back(device);
+  work();
+}
+
+void Things::work() {
+  for (const ResourcePtr& resource : resources) {
+    Buffer first = resource->allocate(small, streams[0]);
+    first.fill(std::byte{7}, streams[0]);
+    streams[1].wait(streams[0].record());
+    Buffer second = first.copy_to(streams[1]);
+    Buffer closed = second.copy_to(streams[1]);
+    events.push_back(streams[1].record());
+    if (resource->is_host_accessible()) {
+      tensors.push_back(second.view(f32, {static_cast<std::int64_t>(small / 4)}).to_dlpack(streams[1]));
+    }
+    closed.close(streams[0]);
+    buffers.push_back(first.slice(0, small / 2));
+    buffers.push_back(std::move(first));
+    buffers.push_back(std::move(second));
+  }
+}
+
+void Things::hold(const Event& event) {
+  streams[2].wait(event);
+  for (const ResourcePtr& resource : resources) {
+    Buffer kept = resource->allocate(small, streams[0]);
+    Buffer closed = resource->allocate(small, streams[0]);
+    streams[2].wait(streams[0].record());
+    closed.fill(std::byte{1}, streams[2]);
+    kept.copy_from(closed, streams[2]);
+    closed.close();
+    buffers.push_back(std::move(kept));
+  }
+  streams[2].call([owned = std::make_shared<std::string>("what a function owns")] { (void)owned->size(); });
+  events.push_back(streams[2].record());
+}
+
+Latch::Latch() {
+  stream.call([opened = promise.get_future().share()] { opened.wait(); });
+  event = stream.record();
+}
+
+void keep_working(const Device& device, int count) {
+  auto& begun = *new std::latch(count);
+  for (int i = 0; i < count; ++i) {
+    std::thread([device, &begun] {
+      for (bool first = true;; first = false) {
+        Things things(device);
+        things.work();
+        if (first) begun.count_down();
+      }
+    }).detach();
+  }
+  begun.wait();
+}
+
+void say_done() {
+  std::puts("done");
+  std::fflush(stdout);
+}
+
+}  // namespace weir::test
