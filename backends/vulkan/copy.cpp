@@ -43,7 +43,7 @@ struct Pattern {
 }  // namespace
 
 void BatchedStream::do_copy(const spi::CopyOp& op, std::uint64_t value) {
-  const DriverCall call;
+  const DriverCall call(Doing::copy);
   if (!call) return;
   open();
   copy(memory_of(op.dst), op.dst.offset, memory_of(op.src), op.src.offset, op.bytes);
@@ -53,11 +53,12 @@ void BatchedStream::do_copy(const spi::CopyOp& op, std::uint64_t value) {
 void BatchedStream::copy(Memory& dst, std::size_t dst_offset, Memory& src, std::size_t src_offset, std::size_t bytes) {
   order({{&src, src_offset, src_offset + bytes, false}, {&dst, dst_offset, dst_offset + bytes, true}});
   const VkBufferCopy region{src_offset, dst_offset, bytes};
+  doing_ |= static_cast<unsigned>(Doing::submit_copy);
   logical_.fn.vkCmdCopyBuffer(open_->commands, src.buffer, dst.buffer, 1, &region);
 }
 
 void BatchedStream::do_fill(const spi::FillOp& op, std::uint64_t value) {
-  const DriverCall call;
+  const DriverCall call(Doing::fill);
   if (!call) return;
   Memory& dst = memory_of(op.dst);
   const Pattern pattern(op.pattern, op.pattern_bytes);
@@ -78,6 +79,7 @@ void BatchedStream::do_fill(const spi::FillOp& op, std::uint64_t value) {
 void BatchedStream::fill_words(Memory& dst, std::size_t offset, std::size_t bytes, std::uint32_t word) {
   open();
   order({{&dst, offset, offset + bytes, true}});
+  doing_ |= static_cast<unsigned>(Doing::submit_fill);
   logical_.fn.vkCmdFillBuffer(open_->commands, dst.buffer, offset, bytes, word);
 }
 

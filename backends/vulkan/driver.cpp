@@ -27,10 +27,15 @@ struct GlobalTable {
 std::atomic<bool> forked{false};
 std::atomic<bool> gone{false};
 std::atomic<int> inside{0};
+std::atomic<pthread_t> ending{};
+std::atomic<unsigned> done_before{0};
+thread_local int depth = 0;  // of allowed calls on this thread
 
 constexpr std::chrono::milliseconds patience{100};
+constexpr std::chrono::seconds rest_of_process{1};
 
 void end_of_process() noexcept {
+  ending.store(pthread_self());
   gone.store(true);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (inside.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -106,12 +111,35 @@ void watch_process() noexcept {
   std::atexit([] { end_of_process(); });
 }
 
-DriverCall::DriverCall() noexcept {
-  inside.fetch_add(1);
-  allowed_ = !gone.load();
+void did(Doing what) noexcept {
+  const auto bits = static_cast<unsigned>(what);
+  if ((done_before.load(std::memory_order_relaxed) & bits) == bits) [[likely]]
+    return;
+  done_before.fetch_or(bits);
+  std::atexit([] { end_of_process(); });
 }
 
-DriverCall::~DriverCall() { inside.fetch_sub(1); }
+DriverCall::DriverCall(Doing what) noexcept : what_(what), allowed_(true) {
+  if (depth == 0) {
+    inside.fetch_add(1);
+    allowed_ = !gone.load();
+    if (!allowed_) inside.fetch_sub(1);
+  }
+  if (allowed_) ++depth;
+}
+
+DriverCall::~DriverCall() {
+  if (!allowed_) return;
+  did(what_);
+  if (--depth == 0) inside.fetch_sub(1);
+}
+
+NeededCall::NeededCall(Doing what) : DriverCall(what) {
+  if (*this) return;
+  check_process();
+  if (!pthread_equal(ending.load(), pthread_self())) std::this_thread::sleep_for(rest_of_process);
+  throw Error(Errc::device_lost, "Vulkan cannot be used any more: the process is ending");
+}
 
 void check_process() {
   if (forked.load(std::memory_order_relaxed))

@@ -50,25 +50,43 @@ const Instance* open_instance(std::string& reason);
 /// "1.3.230"
 std::string version_string(std::uint32_t version);
 
-/// Notice forks and the end of the process from now on. Call again after whatever makes drivers register exit
-/// handlers: what is registered last runs first.
+/// Notice forks and the end of the process from now on. Drivers and layers take their state down at exit without
+/// asking who still runs, and what was registered last runs first: so this registers again after every first time that
+/// something was done with them.
 void watch_process() noexcept;
+
+/// What may make a driver register exit handlers when it is done for the first time. Bits.
+enum class Doing : unsigned {
+  create = 1, destroy = 2, poll = 4, wait = 8, share = 16, touch = 32, copy = 64, fill = 128, follow = 256, acquire = 512,
+  submit_copy = 1024, submit_fill = 2048, submit_follow = 4096, submit_acquire = 8192, submit = 16384, end = 32768,
+};
+/// Say that it was done.
+void did(Doing what) noexcept;
+
 /// Whether this process was forked from one that had loaded Vulkan. Throws unsupported if so.
 void check_process();
 
-/// Held around calls from destructors and workers. False in a forked child and once the process ends: the driver and
-/// its layers take their state down without asking who still runs, so it must not be called; everything counts as
-/// complete. The end of the process waits a moment for those who are inside.
+/// Held around driver calls. False in a forked child and once the process ends: the driver must not be called then, and
+/// everything counts as complete. The end of the process waits a moment for those who are inside; who is inside may
+/// enter again.
 class DriverCall {
  public:
-  DriverCall() noexcept;
+  explicit DriverCall(Doing what) noexcept;
   ~DriverCall();
   DriverCall(const DriverCall&) = delete;
   DriverCall& operator=(const DriverCall&) = delete;
   explicit operator bool() const noexcept { return allowed_; }
 
  private:
+  Doing what_;
   bool allowed_;
+};
+
+/// Held around driver calls whose result somebody needs. Throws device_lost once the process ends; on other threads
+/// than the one that ends it, after a moment in which they most likely end with it.
+class NeededCall : private DriverCall {
+ public:
+  explicit NeededCall(Doing what);
 };
 
 }  // namespace weir::vulkan

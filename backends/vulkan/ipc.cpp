@@ -55,6 +55,7 @@ class Offer {
 
 spi::UniqueFd Memory::export_fd() const {
   if (!exportable) throw Error(Errc::unsupported, logical.name() + ": this memory was not made exportable");
+  const NeededCall call(Doing::share);
   VkMemoryGetFdInfoKHR info{};
   info.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
   info.memory = memory;
@@ -74,6 +75,7 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   if (bytes == 0 || bytes % shared_granularity != 0)
     throw Error(Errc::corrupt_descriptor,
                 logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
+  const NeededCall call(Doing::share);
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
   made->imported = made->shared = true;
   made->read_only = read_only;

@@ -19,6 +19,7 @@ void Queue::unlock() {
 }
 
 std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
+  const NeededCall call(Doing::create);
   const std::vector<float> priorities(device.queue_count, 1.0f);
   VkDeviceQueueCreateInfo queues{};
   queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -87,6 +88,7 @@ void Logical::collect() noexcept {
 }
 
 VkSemaphore Logical::take_semaphore() {
+  const NeededCall call(Doing::create);
   {
     const std::scoped_lock lock(mutex_);
     if (!semaphores_.empty()) {
@@ -107,7 +109,7 @@ VkSemaphore Logical::take_semaphore() {
 }
 
 void Logical::give_semaphore(VkSemaphore semaphore) noexcept {
-  const DriverCall call;
+  const DriverCall call(Doing::destroy);
   if (!call) return;
   const std::scoped_lock lock(mutex_);
   try {
@@ -118,6 +120,8 @@ void Logical::give_semaphore(VkSemaphore semaphore) noexcept {
 }
 
 void Logical::keep_spares() noexcept {
+  const DriverCall call(Doing::create);
+  if (!call) return;
   const std::scoped_lock lock(mutex_);
   if (!spares_.empty()) return;
   for (const KindInfo& info : device.kinds) {
@@ -152,7 +156,9 @@ bool Logical::wait_for_streams(std::chrono::nanoseconds limit) {
 }
 
 Population Logical::settle() {
+  const DriverCall call(Doing::end);
   std::unique_lock lock(mutex_);
+  if (!call) return alive_;
   std::list<Flight> last;
   last.swap(graveyard_);
   buried_.store(false, std::memory_order_release);

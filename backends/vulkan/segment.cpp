@@ -35,7 +35,7 @@ Memory::Memory(Logical& on, MemoryKind memory_kind, std::size_t bytes) noexcept 
 }
 
 Memory::~Memory() {
-  const DriverCall call;
+  const DriverCall call(Doing::destroy);
   if (!call) return;
   if (owned_) {
     logical.fn.vkDestroyBuffer(logical.handle, buffer, nullptr);
@@ -52,6 +52,7 @@ Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool 
     shortage.limit = most;
     return nullptr;
   }
+  const NeededCall call(Doing::create);
   logical.collect();
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, (bytes + round - 1) & ~(round - 1)));
   made->exportable = made->shared = exportable;
@@ -189,6 +190,7 @@ VkMappedMemoryRange Memory::mapped_range(std::size_t offset, std::size_t bytes) 
 
 void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
   if (!noncoherent_ || bytes == 0) return;
+  const NeededCall call(Doing::touch);
   const auto range = mapped_range(offset, bytes);
   check(logical.fn.vkInvalidateMappedMemoryRanges(logical.handle, 1, &range), "vkInvalidateMappedMemoryRanges",
         asked(*this));
@@ -196,6 +198,7 @@ void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
 
 void Memory::after_host_write(std::size_t offset, std::size_t bytes) {
   if (!noncoherent_ || bytes == 0) return;
+  const NeededCall call(Doing::touch);
   const auto range = mapped_range(offset, bytes);
   check(logical.fn.vkFlushMappedMemoryRanges(logical.handle, 1, &range), "vkFlushMappedMemoryRanges", asked(*this));
 }

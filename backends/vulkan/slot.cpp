@@ -27,7 +27,7 @@ Slot::Slot(Logical& on) : logical(on) {
 }
 
 Slot::~Slot() {
-  const DriverCall call;
+  const DriverCall call(Doing::destroy);
   if (call) logical.fn.vkDestroyCommandPool(logical.handle, pool, nullptr);
 }
 

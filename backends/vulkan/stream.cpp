@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "device.hpp"
 #include "errors.hpp"
@@ -50,7 +51,7 @@ BatchedStream::BatchedStream(Logical& logical)
 
 // Nobody can reach the stream any more. What was recorded still runs; what is on its way is destroyed when it is done.
 BatchedStream::~BatchedStream() {
-  const DriverCall call;
+  const DriverCall call(Doing::end);
   if (!call) return;
   try {
     if (!lost()) do_flush();
@@ -74,9 +75,10 @@ bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept
 
 // What was recorded before must not wait, so it goes first.
 void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) {
-  const DriverCall call;
+  const DriverCall call(Doing::follow);
   if (!call) return;
   if (open_ && last_ > flight().value) submit();
+  doing_ |= static_cast<unsigned>(Doing::submit_follow);
   auto& waitable = static_cast<Waitable&>(other);
   const auto found = std::find(waited_.begin(), waited_.end(), waitable.timeline());
   const auto wait_value = waitable.semaphore_value(wanted);
@@ -94,7 +96,7 @@ void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::
 void BatchedStream::do_mark(std::uint64_t value) { last_ = std::max(last_, value); }
 
 void BatchedStream::do_flush() {
-  const DriverCall call;
+  const DriverCall call(Doing::submit);
   if (!call || last_ <= flight().value) return;
   submit();
 }
@@ -114,6 +116,8 @@ void BatchedStream::order(std::initializer_list<Access> now) {
     if (a.memory->shared && std::find(shared_.begin(), shared_.end(), a.memory) == shared_.end()) {
       shared_.push_back(a.memory);
       transfer(*a.memory, true);
+      did(Doing::acquire);
+      doing_ |= static_cast<unsigned>(Doing::submit_acquire);
     }
     if (a.write && a.memory->host) host_reads_ = true;
     for (const Access& b : accesses_) {
@@ -214,6 +218,7 @@ void BatchedStream::submit_batch(const Batch& batch) {
   info.pSignalSemaphores = &own;
   const std::scoped_lock lock(queue_);
   check(logical_.fn.vkQueueSubmit(queue_.handle, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit", logical_.name());
+  did(static_cast<Doing>(std::exchange(doing_, 0U)));
 }
 
 std::unique_ptr<Slot> BatchedStream::take_slot() {

@@ -105,6 +105,7 @@ class BatchedStream final : public Waitable {
   bool host_reads_ = false;                        // the open batch writes memory that the host can read
   std::vector<std::shared_ptr<Timeline>> waited_;  // for the next submit
   std::vector<std::uint64_t> wait_values_;
+  unsigned doing_ = 0;           // bits of Doing, since the last submit
   std::uint64_t last_ = 0;       // value of what was recorded, waited for or marked last
   std::list<Flight> flight_{1};  // a list, so that it can be buried without asking for memory
   std::vector<std::unique_ptr<Slot>> idle_;

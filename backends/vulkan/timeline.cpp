@@ -47,7 +47,7 @@ std::uint64_t Timeline::signal_for(std::uint64_t value) const noexcept {
 }
 
 std::uint64_t Timeline::value() const {
-  const DriverCall call;
+  const DriverCall call(Doing::poll);
   if (!call) return lost_value - 1;
   std::uint64_t reached = 0;
   VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
@@ -57,7 +57,7 @@ std::uint64_t Timeline::value() const {
 }
 
 bool Timeline::passed(std::uint64_t wanted) const noexcept {
-  const DriverCall call;
+  const DriverCall call(Doing::poll);
   if (!call) return true;
   std::uint64_t reached = 0;
   const VkResult result = logical_.fn.vkGetSemaphoreCounterValue(logical_.handle, semaphore_, &reached);
@@ -65,7 +65,7 @@ bool Timeline::passed(std::uint64_t wanted) const noexcept {
 }
 
 WaitStatus Timeline::wait(std::uint64_t wanted, std::chrono::nanoseconds timeout) const {
-  const DriverCall call;
+  const DriverCall call(Doing::wait);
   if (!call) return WaitStatus::ready;
   const std::uint64_t target = raw(owned_ ? signal_for(wanted) : wanted);
   VkSemaphoreWaitInfo info{};
