@@ -385,6 +385,7 @@ void StreamState::lose(std::exception_ptr error) noexcept {
     lost_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
+  if (submitted_.load() < inherited_) return;  // work of the parent, of which nobody here has asked for anything yet
   const auto failure = lost_error(*device_, id_, error_);
   report({failure.code(), "stream", failure.what()});
 }

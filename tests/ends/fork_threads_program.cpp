@@ -20,7 +20,8 @@ struct Shared {
   Stream other{host_device()};
   Buffer used = pageable->allocate(small, busy);    // recorded without a pause
   Buffer read = memfd->allocate(small, busy);       // its bytes never change
-  std::atomic<std::uint64_t> rounds{0};
+  Buffer for_device = pageable->allocate(small, busy);  // the device's use of it does not end in a child
+  std::atomic<bool> go{false};
 };
 
 using Round = void (*)(Shared&, const Device&);
@@ -55,7 +56,7 @@ void share(Shared& shared, const Device&) {
 void use_device(Shared& shared, const Device& device) {
   const Stream stream(device);
   Buffer buffer = make_resource(device)->allocate(small, stream);
-  buffer.copy_from(shared.read, stream);
+  buffer.copy_from(shared.for_device, stream);
   buffer.fill(constant, stream);
   stream.wait(shared.other.record());
   stream.synchronize();
@@ -100,15 +101,23 @@ void fork_often(int times, const Device& device) {
     auto& count = *counts.emplace_back(new std::atomic<std::uint64_t>{0});
     std::thread([&shared, &count, device, round] {
       for (;;) {
+        shared.go.wait(false);
         round(shared, device);
         count.fetch_add(1);
         count.notify_one();
       }
     }).detach();
   }
-  for (auto* count : counts) count->wait(0);
-  for (int i = 0; i < times; ++i) in_child([&] { use_in_child(shared); });
-  for (auto* count : counts) count->wait(count->load());  // nobody hangs in the parent
+  for (int i = 0; i < times; ++i) {
+    std::vector<std::uint64_t> seen;
+    for (auto* count : counts) seen.push_back(count->load());
+    shared.go = true;
+    shared.go.notify_all();
+    for (std::size_t k = 0; k < counts.size(); ++k) counts[k]->wait(seen[k]);  // nobody hangs in the parent
+    const pid_t child = fork_child([&] { use_in_child(shared); });
+    shared.go = false;
+    join_child(child);
+  }
 }
 
 }  // namespace

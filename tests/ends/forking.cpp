@@ -96,20 +96,22 @@ Libraries::Libraries() {
 }
 
 void Libraries::forbid_new_ones() const {
-  std::size_t forbidden = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;  // first, because they are described in what gets forbidden
+  const auto page = static_cast<std::size_t>(getpagesize());
   for_each_library([&](const dl_phdr_info& info) {
     if (std::find(known_.begin(), known_.end(), info.dlpi_name) != known_.end()) return;
     for (std::size_t i = 0; i < info.dlpi_phnum; ++i) {
       const auto& header = info.dlpi_phdr[i];
       if (header.p_type != PT_LOAD || !(header.p_flags & PF_X)) continue;
-      const auto page = static_cast<std::size_t>(getpagesize());
       const std::size_t begin = (info.dlpi_addr + header.p_vaddr) & ~(page - 1);
       const std::size_t end = (info.dlpi_addr + header.p_vaddr + header.p_memsz + page - 1) & ~(page - 1);
-      require(mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_NONE) == 0, "mprotect");
-      ++forbidden;
+      ranges.emplace_back(begin, end);
     }
   });
-  require(forbidden != 0, "a driver is loaded");
+  require(!ranges.empty(), "a driver is loaded");
+  for (const auto& [begin, end] : ranges) {
+    require(mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_NONE) == 0, "mprotect");
+  }
 }
 
 }  // namespace weir::test

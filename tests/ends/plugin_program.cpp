@@ -52,6 +52,24 @@ bool is_loaded() {
 
 int use(const Plugin& plugin, const char* device) { return plugin.find<int(const char*)>("plugin_use")(device); }
 
+#if WEIR_IN_EXECUTABLE
+// All of the plug-in's work is complete, so nothing of it is needed any more.
+void outside(const char* device) {
+  const weir::Stream stream(weir::device(device));
+  for (int round = 0; round < 3; ++round) {
+    Plugin plugin;
+    require(use(plugin, device) == 0, "it works");
+    plugin.unload();
+    require(!is_loaded(), "the plug-in is unloaded");
+    stream.synchronize();
+  }
+  bool called = false;
+  const weir::Stream of_host(weir::host_device());
+  of_host.call([&] { called = true; });
+  of_host.synchronize();
+  require(called, "the executable goes on");
+}
+#else
 void fork_once() {
   const pid_t child = fork();
   if (child == 0) _exit(0);
@@ -85,24 +103,6 @@ void inside_unused(const char* /*device*/) {
   fork_once();
 }
 
-#if WEIR_IN_EXECUTABLE
-// All of the plug-in's work is complete, so nothing of it is needed any more.
-void outside(const char* device) {
-  const weir::Stream stream(weir::device(device));
-  for (int round = 0; round < 3; ++round) {
-    Plugin plugin;
-    require(use(plugin, device) == 0, "it works");
-    plugin.unload();
-    require(!is_loaded(), "the plug-in is unloaded");
-    stream.synchronize();
-  }
-  bool called = false;
-  const weir::Stream of_host(weir::host_device());
-  of_host.call([&] { called = true; });
-  of_host.synchronize();
-  require(called, "the executable goes on");
-}
-#else
 void inside(const char* device) {
   Plugin plugin;
   require(use(plugin, device) == 0, "it works");
