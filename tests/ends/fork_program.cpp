@@ -92,7 +92,7 @@ void held_work_goes_on() {
   const Stream other(host_device());
   other.wait(held.stream.record());
   const pid_t child = fork_child([&] {
-    require(resource->stats().reserved != 0 && !held.stream.done(), "held work is still held back in the child");
+    require(resource->stats().reserved != 0 && runs == 0, "held work waits in the child until somebody asks");
     Buffer more = resource->allocate(small, other);
     more.fill(later, other);
     other.synchronize();  // comes after the held stream, whose worker must come back for it
@@ -176,13 +176,18 @@ void function_under_way() {
 void fork_in_a_host_function() {
   const Stream stream(host_device());
   pid_t child = -1;
-  stream.call([&] { child = fork(); });
+  std::latch queued(1);
+  stream.call([&] {
+    queued.wait();
+    child = fork();
+  });
   stream.call([&] {
     if (child != 0) return;
     alarm(20);
     use_host();
     _exit(7);
   });
+  queued.count_down();
   stream.synchronize();
   int status = 0;
   require(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7,

@@ -55,8 +55,13 @@ void Things::hold(const Event& event) {
 }
 
 Latch::Latch() {
-  stream.call([opened = promise.get_future().share()] { opened.wait(); });
+  auto& begun = *new std::latch(1);
+  stream.call([opened = promise.get_future().share(), &begun] {
+    begun.count_down();
+    opened.wait();
+  });
   event = stream.record();
+  begun.wait();  // a fork must find the function under way, not still to come
 }
 
 void keep_working(const Device& device, int count) {
