@@ -31,7 +31,8 @@ struct Genuine {
 
 std::vector<Genuine> make_genuine() {
   std::vector<Genuine> all;
-  for (const test::Memory& memory : test::exportable_memories()) {
+  for (const test::Memory& memory : test::memories()) {
+    if (!memory.exportable || memory.stack != nullptr) continue;
     const Stream stream(memory.device);
     Genuine one{memory.make()->allocate(Genuine::size, stream), {}, {}};
     test::write(one.buffer, test::pattern(Genuine::size, 1), stream);

@@ -30,8 +30,8 @@ struct Arena {
 
 std::vector<Arena> make_arenas(const Stream& stream) {
   std::vector<Arena> arenas;
-  for (const test::Memory& memory : test::addressable_memories()) {
-    if (memory.exportable) continue;
+  for (const test::Memory& memory : test::memories()) {
+    if (memory.exportable || memory.stack != nullptr || !test::addressable.has(memory)) continue;
     Arena arena{memory.make()->allocate(Arena::size, stream), 0, {}};
     test::write(arena.buffer, test::pattern(Arena::size, 1), stream);
     const auto* host = arena.buffer.host_data();
