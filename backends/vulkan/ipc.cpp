@@ -26,6 +26,15 @@ bool same_file(int a, int b) noexcept {
          first.st_ino == second.st_ino;
 }
 
+// Whether the file could be the driver's memory. Drivers on a CPU keep theirs in a memfd and read its beginning, which
+// blocks on a stranger's pipe or socket for as long as he likes; those of GPUs ask by ioctl.
+bool could_be_memory(const spi::UniqueFd& fd, bool of_gpu) noexcept {
+  if (!of_gpu) return fcntl(fd.get(), F_GET_SEALS) >= 0;
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0) return false;
+  return !S_ISSOCK(status.st_mode) && !S_ISFIFO(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISBLK(status.st_mode);
+}
+
 // A failed import leaves the descriptor alone by the specification, and closes it in some drivers. So the driver gets a
 // duplicate, which is closed here only while it still is that file; imports take turns, because another one could get
 // the same number for the same file in between.
@@ -75,6 +84,8 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   if (bytes == 0 || bytes % shared_granularity != 0)
     throw Error(Errc::corrupt_descriptor,
                 logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
+  if (!could_be_memory(fd, logical.device.is_gpu))
+    throw Error(Errc::corrupt_descriptor, logical.name() + ": the file descriptor is not one of Vulkan memory");
   const NeededCall call(Doing::share);
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
   made->imported = made->shared = true;

@@ -3,6 +3,7 @@
 // Each is refused by name, and the process is as before.
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "descriptor_fields.hpp"
 #include "fds.hpp"
@@ -179,6 +181,11 @@ TEST_P(Malformed, FilesOfAnotherKind) {
     const char* name;
     std::function<UniqueFd()> open;
   };
+  // Reading these blocks.
+  auto open_socket = socket_pair(SOCK_STREAM);
+  int both[2] = {-1, -1};
+  ASSERT_EQ(pipe2(both, O_CLOEXEC), 0);
+  std::pair<UniqueFd, UniqueFd> open_pipe{both[0], both[1]};
   const auto bytes_there = static_cast<off_t>(wire::get(bytes(), wire::segment_size));
   const Kind kinds[] = {
       {"/dev/null", [] { return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }},
@@ -199,6 +206,9 @@ TEST_P(Malformed, FilesOfAnotherKind) {
          return UniqueFd(ends[0]);
        }},
       {"socket", [] { return std::move(socket_pair(SOCK_STREAM).first); }},
+      {"socket with a living peer", [&] { return std::exchange(open_socket.first, {}); }},
+      {"pipe with a living writer", [&] { return std::exchange(open_pipe.first, {}); }},
+      {"event", [] { return UniqueFd(eventfd(0, EFD_CLOEXEC)); }},
   };
   for (const Kind& kind : kinds) {
     std::vector<UniqueFd> fds;
