@@ -26,9 +26,9 @@ auto unless_refused(Function function) -> std::optional<decltype(function())> {
   }
 }
 
-/// The product of the extents; 2^63 when it is more than that.
-std::optional<Wide> count_of(const std::vector<std::int64_t>& shape) {
-  if (std::any_of(shape.begin(), shape.end(), [](auto extent) { return extent < 0; })) return std::nullopt;
+/// The product of the extents; 2^63 when it is more than that, -1 when one is negative.
+Wide count_of(const std::vector<std::int64_t>& shape) {
+  if (std::any_of(shape.begin(), shape.end(), [](auto extent) { return extent < 0; })) return -1;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   Wide count = 1;
   for (const auto extent : shape) count = std::min(count * extent, most + 1);
@@ -52,14 +52,14 @@ std::optional<Wide> reach_of(const Layout& layout) {
 
 void check_needs(const Layout& layout) {
   const auto needed = unless_refused([&] { return layout.bytes_needed(); });
-  const auto count = layout.strides.size() == layout.shape.size() ? count_of(layout.shape) : std::nullopt;
+  const Wide count = layout.strides.size() == layout.shape.size() ? count_of(layout.shape) : -1;
   const bool whole = layout.dtype.bits != 0 && layout.dtype.lanes != 0 && layout.dtype.bits * layout.dtype.lanes % 8 == 0;
-  if (!count || !whole) return require(!needed, "an impossible layout was accepted");
-  if (*count == 0) return require(needed == 0, "no elements need no bytes");
+  if (count < 0 || !whole) return require(!needed, "an impossible layout was accepted");
+  if (count == 0) return require(needed == 0, "no elements need no bytes");
   const auto reach = reach_of(layout);
   if (!reach) return require(!needed, "a layout that leaves 63 bits was accepted");
   if (needed) require(Wide{static_cast<std::int64_t>(*needed)} == *reach, "bytes_needed is wrong");
-  if (*count <= most) require(needed.has_value(), "a possible layout was refused");
+  if (count <= most) require(needed.has_value(), "a possible layout was refused");
 }
 
 void check_compact(const Layout& asked) {
@@ -86,7 +86,7 @@ void run_layout(std::span<const std::byte> bytes) {
 
   require(!layout.dtype.to_string().empty(), "a type without a name");
   const auto count = unless_refused([&] { return layout.elements(); });
-  if (count && count_of(layout.shape)) require(Wide{*count} == *count_of(layout.shape), "elements() is wrong");
+  if (count && count_of(layout.shape)) require(Wide{*count} == count_of(layout.shape), "elements() is wrong");
   if (layout.is_compact()) require(layout.strides.size() == layout.shape.size(), "compact without strides");
   check_needs(layout);
   check_compact(layout);
