@@ -48,7 +48,7 @@ TEST_P(ForkOfDevice, IsRefusedInTheChildWithWorkUnderWay) { EXPECT_TRUE(works("w
 TEST_P(ForkOfDevice, MayBeUsedFirstInTheChild) { EXPECT_TRUE(works("first_use_in_the_child")); }
 TEST_P(ForkOfDevice, MayBeInLoadingDuringTheFork) { EXPECT_TRUE(works("while_the_driver_loads")); }
 
-TEST_P(ForkWithThreads, HangsNowhere) { EXPECT_TRUE(ends_well("fork_threads_program", {"200", GetParam().id()})); }
+TEST_P(ForkWithThreads, HangsNowhere) { EXPECT_TRUE(ends_well("fork_threads_program", {"50", GetParam().id()})); }
 
 }  // namespace
 }  // namespace weir::test

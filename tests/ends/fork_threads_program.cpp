@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forks 200 times while other threads are inside every lock of the library: fork_threads_program <times> <device>.
+// Forks often while other threads are inside every lock of the library: fork_threads_program <times> <device>.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
