@@ -114,7 +114,8 @@ bool StreamState::must_hold(const Op& op) const noexcept {
   if (std::holds_alternative<CallOp>(op)) return !calls_natively();
   if (const auto* wait = std::get_if<WaitOp>(&op)) {
     if (foreign()) return false;
-    return !waits_natively(*wait->other) || !wait->other->submitted(wait->value);
+    // Marked, not just submitted: it may have been submitted after put() looked, and then nobody marked it.
+    return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;
 }

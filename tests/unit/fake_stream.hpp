@@ -25,6 +25,7 @@ class FakeStream final : public spi::StreamState {
     bool waits_natively = false;
     bool foreign = false;
     std::function<void()> on_end = {};
+    std::function<void()> on_waits_natively = {};
   } behaviour;  // set before use
 
   /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
@@ -107,7 +108,10 @@ class FakeStream final : public spi::StreamState {
   }
 
   bool calls_natively() const noexcept override { return behaviour.calls_natively; }
-  bool waits_natively(const spi::StreamState&) const noexcept override { return behaviour.waits_natively; }
+  bool waits_natively(const spi::StreamState&) const noexcept override {
+    if (behaviour.on_waits_natively) behaviour.on_waits_natively();
+    return behaviour.waits_natively;
+  }
   bool foreign() const noexcept override { return behaviour.foreign; }
 
   std::mutex mutex_;

@@ -108,6 +108,23 @@ TEST(StreamState, NativeWaitsAreMarkedBeforeAndGivenAtOnce) {
   EXPECT_EQ(s->log(), Lines{"wait 1"});
 }
 
+TEST(StreamState, NativeWaitsAreMarkedBeforeAlsoWhenTheirPointIsSubmittedMeanwhile) {
+  const Fake other;
+  std::promise<void> go;
+  other->put(FakeStream::call([&] { go.get_future().wait(); }));
+  other->put(FakeStream::fill());
+  int asked = 0;
+  const Fake s({.waits_natively = true, .on_waits_natively = [&] {
+    if (++asked != 2) return;  // between the two looks at the other stream
+    go.set_value();
+    EXPECT_TRUE(other->wait_submitted(2));
+  }});
+  s->put(other->wait_op(2));
+  s->await_lines(1);
+  EXPECT_EQ(other->log(), (Lines{"fill 2", "mark 2", "flush"}));
+  EXPECT_EQ(s->log(), Lines{"wait 2"});
+}
+
 TEST(StreamState, WaitsForThePastPutNothing) {
   const Fake other, s;
   other->put(FakeStream::fill());
