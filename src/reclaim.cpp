@@ -22,6 +22,11 @@
 namespace weir::detail {
 namespace {
 
+bool passed(std::vector<spi::Point>& points) {
+  std::erase_if(points, [](const spi::Point& p) { return p.stream->finished(p.value); });
+  return points.empty();
+}
+
 struct Item {
   const spi::DeviceState* device;
   std::vector<spi::Point> points;
@@ -43,8 +48,8 @@ class Reclaimer {
     if (running_) return arrived_.notify_one();
     try {
       start();
-    } catch (const std::system_error& error) {  // whoever comes next tries again
-      report({error.code(), "release of memory", "no thread to wait for the last use"});
+    } catch (const std::exception& error) {  // whoever comes next tries again
+      report({{}, "release of memory", error.what()});
     }
   }
 
@@ -89,9 +94,13 @@ class Reclaimer {
   }
 
   void start() {
-    std::thread worker([this] { run(); });
-    worker_id_ = worker.get_id();
-    worker.detach();
+    try {
+      std::thread worker([this] { run(); });
+      worker_id_ = worker.get_id();
+      worker.detach();
+    } catch (const std::system_error& error) {
+      throw Error(error.code(), std::string("no thread to wait for the last use of memory: ") + error.what());
+    }
     running_ = true;
   }
 
@@ -115,7 +124,7 @@ class Reclaimer {
     bool some = false;
     auto item = items_.begin();
     for (auto rest = items_.size(); rest != 0; --rest) {
-      if (!passed(*item, lock)) {
+      if (!passed_unlocked(*item, lock)) {
         ++item;
         continue;
       }
@@ -131,7 +140,7 @@ class Reclaimer {
   }
 
   // Drivers are asked, and streams end, without the lock.
-  static bool passed(Item& item, Lock& lock) {
+  static bool passed_unlocked(Item& item, Lock& lock) {
     spi::Point over;
     while (!item.points.empty()) {
       const spi::Point& last = item.points.back();
@@ -158,8 +167,14 @@ class Reclaimer {
       return;
     }
     lock.unlock();
-    (void)point.stream->wait_for(point.value, patience);
+    bool waited = true;
+    try {
+      (void)point.stream->wait_for(point.value, patience);
+    } catch (const std::exception&) {  // a parent's timeline, and no thread for what is left on it
+      waited = false;
+    }
     lock.lock();
+    if (!waited) (void)arrived_.wait_for(lock, patience);
   }
 
   static constexpr std::chrono::milliseconds linger{50};
@@ -202,16 +217,16 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
     const auto message = std::to_string(bytes) + " bytes of " + device.describe() +
                          " are leaked, because their last use could not be waited for: " + why;
     report({{}, "release of memory", message});
-  } catch (const std::exception&) {
-    report({{}, "release of memory", why});
+  } catch (const std::bad_alloc&) {
+    report({make_error_code(std::errc::not_enough_memory), "release of memory",
+            "memory is leaked: std::bad_alloc while its last use was to be waited for"});
   }
 }
 
 }  // namespace
 
 void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action) {
-  std::erase_if(points, [](const spi::Point& point) { return point.stream->finished(point.value); });
-  if (points.empty()) return action();
+  if (passed(points)) return action();
   reclaimer().add({&device, std::move(points), std::move(action)});
 }
 
@@ -221,6 +236,10 @@ void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> point
   const auto& device = *segment->device;
   if (device.inherited) {
     (void)segment.detach();  // the parent's driver has it
+    return listener.segment_released(bytes);
+  }
+  if (!release_blocks && !segment->frees_in_order() && passed(points)) {  // at once, and without asking for memory
+    segment = {};
     return listener.segment_released(bytes);
   }
   // Raw, because a function must be copyable and must not free when it ends without having been run: leak rather than

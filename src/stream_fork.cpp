@@ -38,6 +38,7 @@ void StreamState::lose_inherited() noexcept {
 
 void StreamState::forget_worker() noexcept {
   worker_ = false;
+  calling_ = false;
   if (!queue_.empty()) forget_first();
   if (queue_.empty()) {
     owners_.fetch_sub(1);  // the worker's; if it was the last, the rest is leaked: nothing may end here
@@ -65,9 +66,12 @@ void StreamState::forget_first() noexcept {
   half_ended.splice(half_ended.end(), queue_, queue_.begin());
 }
 
-void StreamState::resume() {
+void StreamState::resume() noexcept {
   Lock lock(mutex_);
-  if (orphaned_) start_worker(lock);
+  try {
+    if (orphaned_) start_worker();
+  } catch (const std::exception&) {  // who asks next tries again
+  }
 }
 
 }  // namespace weir::spi

@@ -88,9 +88,9 @@ std::uint64_t StreamState::put(Op op) {
   if (foreign()) changed_.wait(lock, [&] { return !turn_; });
   const auto value = issued_.load(std::memory_order_relaxed) + 1;
   if (turn_ || !queue_.empty() || must_hold(op)) {
+    if (!turn_ || must_hold(queue_.empty() ? op : queue_.front().op)) start_worker();
     queue_.push_back({std::move(op), value});
     issued_.store(value, std::memory_order_release);
-    if (!turn_ || must_hold(queue_.front().op)) start_worker(lock);
     return value;
   }
   issued_.store(value, std::memory_order_release);
@@ -166,6 +166,11 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
 
 void StreamState::run_call(CallOp& op, std::uint64_t value) {
   if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+  {
+    const Lock lock(mutex_);
+    if (lost()) return;
+    calling_ = true;
+  }
   if (!op.repeatable) first_ = First::called;
   try {
     op.function();
@@ -176,6 +181,7 @@ void StreamState::run_call(CallOp& op, std::uint64_t value) {
   op.function = nullptr;  // what it owned ends before the point is reached
   complete(value);
   Lock lock(mutex_);
+  calling_ = false;
   raise(submitted_, value);
   changed_.notify_all();
 }
@@ -215,7 +221,13 @@ void StreamState::end_turn(Lock& lock) noexcept {
   }
   if (std::exchange(mark_wanted_, false) && !lost()) settle([&] { mark_in_turn(); });
   turn_ = false;
-  if (!queue_.empty()) start_worker(lock);
+  if (!queue_.empty()) {
+    try {
+      start_worker();
+    } catch (...) {  // who put that work is gone
+      settle([] { throw; });
+    }
+  }
   changed_.notify_all();
 }
 
@@ -288,6 +300,10 @@ bool StreamState::finished(std::uint64_t value) {
   value = std::max(value, inherited_);  // what its threads had put, but not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
+  {  // what somebody is handing over, or runs, at this moment may become the last thing that runs
+    const Lock lock(mutex_);
+    if (turn_ || calling_) return false;
+  }
   // What the driver never had cannot run; what it had runs on although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
   if (reached_.load(std::memory_order_acquire) >= last) return true;
@@ -323,7 +339,7 @@ void StreamState::ensure_marked(std::uint64_t value) {
 bool StreamState::wait_submitted(std::uint64_t value) {
   if (submitted(value)) return true;
   Lock lock(mutex_);
-  if (orphaned_) start_worker(lock);
+  if (orphaned_) start_worker();
   changed_.wait(lock, [&] { return submitted(value) || lost(); });
   return submitted(value) && !lost();
 }
@@ -337,7 +353,7 @@ WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds t
   const auto deadline = endless ? Clock::time_point::max() : Clock::now() + timeout;
   {
     Lock lock(mutex_);
-    if (orphaned_) start_worker(lock);
+    if (orphaned_) start_worker();
     const auto here = [&] { return submitted(value) || lost(); };
     if (endless) {
       changed_.wait(lock, here);
@@ -387,26 +403,28 @@ void StreamState::lose(std::exception_ptr error) noexcept {
     changed_.notify_all();
   }
   if (submitted_.load() < inherited_) return;  // work of the parent, of which nobody here has asked for anything yet
-  const auto failure = lost_error(*device_, id_, error_);
-  report({failure.code(), "stream", failure.what()});
+  try {
+    const auto failure = lost_error(*device_, id_, error_);
+    report({failure.code(), "stream", failure.what()});
+  } catch (const std::exception& shortage) {  // no memory to say why
+    report({make_error_code(std::errc::not_enough_memory), "stream", shortage.what()});
+  }
 }
 
-void StreamState::start_worker(Lock& lock) {
-  changed_.notify_all();
+// Needs the lock. Throws when the system has no thread.
+void StreamState::start_worker() {
+  changed_.notify_all();  // it looks at the queue once it has the lock
   if (worker_) return;
-  worker_ = true;
-  if (!orphaned_.exchange(false)) retain();  // for the worker; a lost one left its own
   try {
-    std::thread worker([this] { work(); });
+    std::thread worker([self = Ref<StreamState>::retain(this)]() mutable { self.detach()->work(); });
     worker_id_ = worker.get_id();
     worker.detach();
-  } catch (...) {
-    worker_ = false;
-    lock.unlock();
-    lose(std::current_exception());
-    release();
-    lock.lock();
+  } catch (const std::system_error& error) {
+    throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
+                                  ": no thread for work that is held back: " + error.what());
   }
+  if (orphaned_.exchange(false)) release();  // what a lost worker held; the caller's and the new one's remain
+  worker_ = true;
 }
 
 void StreamState::work() noexcept {

@@ -26,6 +26,7 @@ class FakeStream final : public spi::StreamState {
     bool foreign = false;
     std::function<void()> on_end = {};
     std::function<void()> on_waits_natively = {};
+    std::function<void()> on_poll = {};
   } behaviour;  // set before use
 
   /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
@@ -90,6 +91,7 @@ class FakeStream final : public spi::StreamState {
   void do_flush() override { submit("flush"); }
 
   std::uint64_t do_poll() override {
+    if (behaviour.on_poll) behaviour.on_poll();
     const std::lock_guard lock(mutex_);
     return known();
   }

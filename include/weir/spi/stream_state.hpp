@@ -166,7 +166,7 @@ class StreamState {
   bool try_mark();
   void mark_in_turn();
   void end_turn(Lock& lock) noexcept;
-  void start_worker(Lock& lock);
+  void start_worker();
   void work() noexcept;
   void end() noexcept;
 
@@ -176,7 +176,7 @@ class StreamState {
   void lose_inherited() noexcept;
   void forget_worker() noexcept;
   void forget_first() noexcept;
-  void resume();
+  void resume() noexcept;
 
   DeviceState* device_;
   std::uint64_t id_;
@@ -188,6 +188,7 @@ class StreamState {
   bool turn_ = false;                     // somebody is inside the first group
   bool worker_ = false;                   // a worker thread exists
   bool mark_wanted_ = false;              // asked for while somebody else had the turn
+  bool calling_ = false;                  // the worker is inside a host function
   std::exception_ptr error_;
   std::atomic<bool> lost_{false};
   std::atomic<std::uint64_t> issued_{0};     // last value given out
