@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace weir::host {
@@ -21,6 +22,22 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error == EFBIG; }
 
+// Memory for the whole file. The kernel gives up all of it when a signal arrives: so piece by piece, each small enough to
+// be done between two signals of a timer.
+int reserve_pages(int fd, std::size_t bytes) noexcept {
+  constexpr std::size_t piece = std::size_t{16} << 20;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t size = std::min(piece, bytes - done);
+    const int error = ::posix_fallocate(fd, static_cast<off_t>(done), static_cast<off_t>(size));
+    if (error == 0) {
+      done += size;
+    } else if (error != EINTR) {
+      return error;
+    }
+  }
+  return 0;
+}
+
 [[noreturn]] void corrupt(const std::string& why) {
   throw Error(Errc::corrupt_descriptor, "shared host memory: " + why);
 }
@@ -34,7 +51,7 @@ std::size_t page_size() noexcept {
 spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
   spi::UniqueFd file(::memfd_create("weir", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("memfd_create", errno);
-  const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  const int error = reserve_pages(file.get(), bytes);
   if (error != 0) {
     if (!exhausted(error)) fail("posix_fallocate", error);
     shortage.call = "posix_fallocate";
@@ -49,10 +66,20 @@ void check_memfd(int fd, std::size_t bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) fail("fstat", errno);
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0) corrupt("the file descriptor is not a memfd");
+  if (seals < 0) {
+    corrupt("the file descriptor is not a memfd: fcntl(F_GET_SEALS): " + std::generic_category().message(errno));
+  }
   if ((seals & size_seals) != size_seals) corrupt("the memfd is not sealed against resizing");
   if (static_cast<std::uint64_t>(status.st_size) != bytes) {
     corrupt("the memfd has " + std::to_string(status.st_size) + " bytes, the descriptor says " + std::to_string(bytes));
+  }
+}
+
+void unmap(void* data, std::size_t bytes) noexcept {
+  if (::munmap(data, bytes) != 0) {
+    report({{errno, std::generic_category()},
+            "release of shared host memory",
+            "munmap was refused; the memory is leaked"});
   }
 }
 
@@ -62,7 +89,7 @@ Mapping::Mapping(int fd, std::size_t bytes, bool read_only) noexcept : data_(nul
 }
 
 Mapping::~Mapping() {
-  if (data_) ::munmap(data_, bytes_);
+  if (data_) unmap(data_, bytes_);
 }
 
 }  // namespace weir::host

@@ -18,6 +18,9 @@ namespace weir::host {
 /// Throw corrupt_descriptor unless `fd` is a memfd of exactly `bytes`, sealed against shrinking and growing.
 void check_memfd(int fd, std::size_t bytes);
 
+/// munmap; reports what it refuses.
+void unmap(void* data, std::size_t bytes) noexcept;
+
 /// A shared mapping of a whole file, unmapped on destruction unless released.
 class Mapping {
  public:

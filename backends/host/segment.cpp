@@ -44,7 +44,7 @@ class SharedSegment final : public HostSegment {
   [[nodiscard]] spi::UniqueFd duplicate() const { return file_.duplicate(); }
 
  protected:
-  ~SharedSegment() override { ::munmap(host, size); }
+  ~SharedSegment() override { unmap(host, size); }
 
  private:
   spi::UniqueFd file_;
@@ -77,8 +77,12 @@ spi::Segment* reserve_shared(spi::DeviceState& device, const spi::SegmentRequest
   if (!file) return nullptr;
   Mapping mapping(file.get(), bytes, false);
   if (!mapping) {
+    const std::error_code code(errno, std::generic_category());
+    if (code != std::errc::not_enough_memory) {
+      throw Error(code, "host memory of " + std::to_string(bytes) + " bytes: mmap: " + code.message());
+    }
     shortage.call = "mmap";
-    shortage.native = {errno, std::generic_category()};
+    shortage.native = code;
     return nullptr;
   }
   auto* segment = new SharedSegment(device, mapping.get(), bytes, std::move(file));
@@ -112,7 +116,8 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
   Mapping mapping(request.fd.get(), request.size, request.read_only);
   if (!mapping) {
     const std::error_code code(errno, std::generic_category());
-    throw Error(code, "cannot map " + std::to_string(request.size) + " bytes of a shared segment: " + code.message());
+    throw Error(code, "cannot map " + std::to_string(request.size) +
+                          " bytes of a shared segment: mmap: " + code.message());
   }
   auto* segment = new SharedSegment(device, mapping.get(), request.size, std::move(request.fd));
   mapping.release();
