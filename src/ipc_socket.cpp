@@ -48,12 +48,12 @@ void take_fds(const msghdr& message, std::vector<spi::UniqueFd>& fds) {
   auto* header = CMSG_FIRSTHDR(&message);
   for (; header; header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const auto count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      fds.emplace_back(fd);
-    }
+    const auto count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), most_fds);
+    std::array<int, most_fds> numbers{};
+    std::memcpy(numbers.data(), CMSG_DATA(header), count * sizeof(int));
+    std::array<spi::UniqueFd, most_fds> owned;  // all of them, before anything can throw
+    for (std::size_t i = 0; i < count; ++i) owned[i].reset(numbers[i]);
+    for (std::size_t i = 0; i < count; ++i) fds.push_back(std::move(owned[i]));
   }
 }
 

@@ -57,6 +57,7 @@ class RemotePoint final : public spi::StreamState {
     const auto got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 1) return WaitStatus::ready;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return WaitStatus::timeout;
+    if (got < 0 && errno != ECONNRESET) fail("recv", errno);
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
@@ -80,10 +81,13 @@ spi::UniqueFd send_ready(const Stream& stream) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair", errno);
   spi::UniqueFd importer(ends[0]);
-  auto exporter = std::make_shared<spi::UniqueFd>(ends[1]);
+  spi::UniqueFd other(ends[1]);  // before anything can throw
+  auto exporter = std::make_shared<spi::UniqueFd>(std::move(other));
   stream.call([exporter = std::move(exporter)] {
     const char byte = 1;
-    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {  // nobody listens any more: fine
+    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL) < 0) {
+      if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
+      if (errno != EINTR) fail("send", errno);            // goes to the failure sink; importers see the exporter end
     }
   });
   return importer;

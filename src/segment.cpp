@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/spi/segment.hpp"
 
+#include <array>
 #include <random>
+#include <stdexcept>
+#include <string>
 
 #include "weir/error.hpp"
 
@@ -23,13 +26,19 @@ Segment::~Segment() {
 
 SegmentId Segment::id() {
   if (id_low_.load(std::memory_order_acquire) == 0) {
-    std::random_device random;
-    const auto word = [&] { return std::uint64_t{random()} << 32 | random(); };
+    std::array<std::uint32_t, 4> random;
+    try {
+      std::random_device device_of_the_system;
+      for (std::uint32_t& part : random) part = device_of_the_system();
+    } catch (const std::runtime_error& error) {
+      throw Error(Errc::unsupported, std::string("the segment gets no random name: ") + error.what());
+    }
+    const auto word = [&](std::size_t at) { return std::uint64_t{random[at]} << 32 | random[at + 1]; };
     // Two threads may race: the high word is settled before the low one publishes it.
     std::uint64_t none = 0;
-    id_high_.compare_exchange_strong(none, word() | 1);
+    id_high_.compare_exchange_strong(none, word(0) | 1);
     none = 0;
-    id_low_.compare_exchange_strong(none, word() | 1);
+    id_low_.compare_exchange_strong(none, word(2) | 1);
   }
   return {id_high_.load(std::memory_order_acquire), id_low_.load(std::memory_order_acquire)};
 }

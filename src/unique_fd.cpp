@@ -20,8 +20,8 @@ UniqueFd UniqueFd::duplicate() const {
   const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) {
     const std::error_code code(errno, std::generic_category());
-    throw Error(code, "cannot duplicate file descriptor " + std::to_string(fd_) + ": " + code.message() +
-                          (errno == EMFILE ? "; raise the limit (ulimit -n)" : ""));
+    throw Error(code, "cannot duplicate file descriptor " + std::to_string(fd_) + ": fcntl: " + code.message() +
+                          (code.value() == EMFILE ? "; raise the limit (ulimit -n)" : ""));
   }
   return UniqueFd(copy);
 }
