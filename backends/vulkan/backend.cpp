@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
+#include "device.hpp"
 #include "driver.hpp"
+#include "errors.hpp"
 #include "logical.hpp"
 #include "segment.hpp"
 #include "stream.hpp"
@@ -37,8 +40,11 @@ std::vector<VkPhysicalDevice> physical_devices(const Instance& instance, std::st
       result = instance.fn.vkEnumeratePhysicalDevices(instance.handle, &count, found.data());
   } while (result == VK_INCOMPLETE);
   found.resize(result < 0 ? 0 : count);
-  if (found.empty())
-    reason = "the Vulkan loader found no device: install mesa-vulkan-drivers or the GPU vendor's driver";
+  if (found.empty()) {
+    reason = result < 0 ? "vkEnumeratePhysicalDevices failed with " + std::string(result_name(result))
+                        : std::string("the Vulkan loader found no device");
+    reason += ": install mesa-vulkan-drivers or the GPU vendor's driver";
+  }
   std::stable_sort(found.begin(), found.end(), [&instance](VkPhysicalDevice a, VkPhysicalDevice b) {
     VkPhysicalDeviceProperties first, second;
     instance.fn.vkGetPhysicalDeviceProperties(a, &first);
@@ -52,13 +58,16 @@ std::vector<spi::DeviceState*> list(std::string& reason) {
   std::vector<spi::DeviceState*> devices;
   const Instance* instance = open_instance(reason);
   if (!instance) return devices;
+  std::vector<std::unique_ptr<PhysicalDevice>> found;
   std::string rejected;
   for (auto* handle : physical_devices(*instance, reason)) {
     if (auto why = PhysicalDevice::unsuitable(*instance, handle); !why.empty())
       rejected += (rejected.empty() ? "no device is suitable: " : "; ") + why;
     else
-      devices.push_back(new PhysicalDevice(*instance, handle, static_cast<int>(devices.size())));
+      found.push_back(std::make_unique<PhysicalDevice>(*instance, handle, static_cast<int>(found.size())));
   }
+  devices.reserve(found.size());
+  for (auto& device : found) devices.push_back(device.release());  // they live as long as the process
   if (devices.empty() && !rejected.empty()) reason = rejected;
   return devices;
 }

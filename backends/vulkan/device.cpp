@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "errors.hpp"
 #include "logical.hpp"
 #include "weir/error.hpp"
 
@@ -18,11 +19,12 @@ constexpr std::int32_t dlpack_cpu = 1;     // kDLCPU
 constexpr std::int32_t dlpack_vulkan = 7;  // kDLVulkan
 
 bool has_extension(const Instance& instance, VkPhysicalDevice device, std::string_view wanted) {
+  constexpr const char* call = "vkEnumerateDeviceExtensionProperties";
   std::uint32_t count = 0;
-  if (instance.fn.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return false;
+  check(instance.fn.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr), call, "a Vulkan device");
   std::vector<VkExtensionProperties> found(count);
-  if (instance.fn.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, found.data()) != VK_SUCCESS)
-    return false;
+  check(instance.fn.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, found.data()), call,
+        "a Vulkan device");
   for (const auto& extension : found)
     if (extension.extensionName == wanted) return true;
   return false;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "errors.hpp"
 #include "validation.hpp"
@@ -155,7 +156,8 @@ const Instance* open_instance(std::string& reason) {
 #define WEIR_VK_GLOBAL(name) global.name = reinterpret_cast<PFN_##name>(get(VK_NULL_HANDLE, #name));
 #include "symbols.inc"
   std::uint32_t api = VK_API_VERSION_1_0;
-  if (global.vkEnumerateInstanceVersion) global.vkEnumerateInstanceVersion(&api);
+  if (global.vkEnumerateInstanceVersion)
+    check(global.vkEnumerateInstanceVersion(&api), "vkEnumerateInstanceVersion", "the Vulkan loader");
   if (api < lowest_api || !global.vkCreateInstance) {
     reason = "the Vulkan loader is of version " + version_string(api) + ", weir needs 1.2: install a newer libvulkan1";
     return nullptr;
@@ -169,10 +171,11 @@ const Instance* open_instance(std::string& reason) {
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   validation.extend(info);
-  auto instance = new Instance;
+  static Instance* instance = nullptr;  // lives as long as the process, also when there is no device
+  instance = new Instance;
   if (VkResult result = global.vkCreateInstance(&info, nullptr, &instance->handle); result != VK_SUCCESS) {
     reason = explain_create(result);
-    delete instance;
+    delete std::exchange(instance, nullptr);
     return nullptr;
   }
   instance->api = api;

@@ -85,7 +85,8 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
     throw Error(Errc::corrupt_descriptor,
                 logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
   if (!could_be_memory(fd, logical.device.is_gpu))
-    throw Error(Errc::corrupt_descriptor, logical.name() + ": the file descriptor is not one of Vulkan memory");
+    throw Error(Errc::corrupt_descriptor, logical.name() + ": the file descriptor is not one of Vulkan memory: " +
+                                              (logical.device.is_gpu ? "fstat" : "fcntl(F_GET_SEALS)"));
   const NeededCall call(Doing::share);
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
   made->imported = made->shared = true;
@@ -94,10 +95,11 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   Offer offer(fd);
   const VkResult result = made->build(offer.fd(), shortage);
   if (made->memory != VK_NULL_HANDLE) offer.taken();
-  if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // what drivers say of a file that holds less than the descriptor claims
+  const bool refused = made->buffer != VK_NULL_HANDLE && made->memory == VK_NULL_HANDLE;
+  if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // what drivers say of a file that holds less than claimed
     throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment size of " + std::to_string(bytes) +
-                                              " bytes was refused as out of memory; the memory that came is smaller, "
-                                              "or there is no room for it here");
+                                              " bytes was refused by vkAllocateMemory as out of memory; the memory "
+                                              "that came is smaller, or there is no room for it here");
   if (result < 0)
     fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(),
          logical.name() + ": opening " + std::to_string(bytes) + " bytes of another process");

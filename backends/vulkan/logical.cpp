@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "logical.hpp"
 
+#include <new>
+
 #include "batch.hpp"
 #include "device.hpp"
 #include "errors.hpp"
@@ -124,6 +126,11 @@ void Logical::keep_spares() noexcept {
   if (!call) return;
   const std::scoped_lock lock(mutex_);
   if (!spares_.empty()) return;
+  try {
+    spares_.reserve(device.kinds.size());
+  } catch (const std::bad_alloc&) {  // none, then
+    return;
+  }
   for (const KindInfo& info : device.kinds) {
     VkMemoryAllocateInfo request{};
     request.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;

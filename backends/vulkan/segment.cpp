@@ -79,8 +79,7 @@ VkResult Memory::build(int import_fd, Shortage& shortage) {
     shortage.device_free = physical.heap_free(*type);
     return short_of(shortage, "vkAllocateMemory", result);
   }
-  if (VkResult result = finish(*type); result < 0) return short_of(shortage, "vkBindBufferMemory", result);
-  return VK_SUCCESS;
+  return finish(*type, shortage);
 }
 
 VkResult Memory::create_buffer() {
@@ -145,9 +144,10 @@ VkResult Memory::allocate(std::uint32_t type, int import_fd) {
   return result;
 }
 
-VkResult Memory::finish(std::uint32_t type) {
+VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
   const PhysicalDevice& physical = logical.device;
-  if (VkResult result = logical.fn.vkBindBufferMemory(logical.handle, buffer, memory, 0); result < 0) return result;
+  if (VkResult result = logical.fn.vkBindBufferMemory(logical.handle, buffer, memory, 0); result < 0)
+    return short_of(shortage, "vkBindBufferMemory", result);
   if (physical.device_address) {
     VkBufferDeviceAddressInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
@@ -157,7 +157,7 @@ VkResult Memory::finish(std::uint32_t type) {
   if (kind == MemoryKind::device) return VK_SUCCESS;  // never mapped, also where it could be: the same everywhere
   void* mapped = nullptr;
   if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
-    return result;
+    return short_of(shortage, "vkMapMemory", result);
   host = static_cast<std::byte*>(mapped);
   noncoherent_ =
       knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);

@@ -47,7 +47,7 @@ class Memory final : public spi::Segment {
   Memory(Logical& logical, MemoryKind kind, std::size_t bytes) noexcept;
   VkResult create_buffer();
   VkResult allocate(std::uint32_t type, int import_fd);
-  VkResult finish(std::uint32_t type);
+  VkResult finish(std::uint32_t type, Shortage& shortage);
   VkResult build(int import_fd, Shortage& shortage);
   [[nodiscard]] VkMappedMemoryRange mapped_range(std::size_t offset, std::size_t bytes) const noexcept;
 

@@ -15,7 +15,9 @@ constexpr std::uint64_t lost_value = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-Timeline::Timeline(Logical& logical) : logical_(logical), semaphore_(logical.take_semaphore()), owned_(true) {
+// The semaphore last: other members may not fail once there is one.
+Timeline::Timeline(Logical& logical) : logical_(logical), owned_(true) {
+  semaphore_ = logical_.take_semaphore();
   try {
     base_ = value();  // all its signals are complete
   } catch (...) {

@@ -21,7 +21,7 @@ class Timeline {
   /// One at value 0. Throws.
   explicit Timeline(Logical& logical);
   /// One that an application owns and keeps.
-  Timeline(Logical& logical, VkSemaphore semaphore) noexcept : logical_(logical), semaphore_(semaphore) {}
+  Timeline(Logical& logical, VkSemaphore semaphore) : logical_(logical), semaphore_(semaphore) {}
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "errors.hpp"
 #include "weir/error.hpp"
 #include "weir/vulkan.hpp"
 
@@ -33,13 +34,13 @@ VKAPI_ATTR VkBool32 VKAPI_CALL count(VkDebugUtilsMessageSeverityFlagBitsEXT, VkD
 std::uint64_t validation_errors() noexcept { return messages.load(std::memory_order_relaxed); }
 bool validation_active() noexcept { return active.load(std::memory_order_relaxed); }
 
-void Validation::prepare(PFN_vkEnumerateInstanceLayerProperties layers) noexcept {
+void Validation::prepare(PFN_vkEnumerateInstanceLayerProperties layers) {
   std::uint32_t number = 0;
-  if (layers && layers(&number, nullptr) == VK_SUCCESS) {
-    std::vector<VkLayerProperties> found(number);
-    layers(&number, found.data());
-    for (const auto& layer : found) found_ = found_ || std::string_view(layer.layerName) == layer_name;
-  }
+  VkResult result = layers ? layers(&number, nullptr) : VK_SUCCESS;
+  std::vector<VkLayerProperties> found(result < 0 ? 0 : number);
+  if (result >= 0 && layers) result = layers(&number, found.data());
+  if (result < 0) return report_failure(result, "vkEnumerateInstanceLayerProperties", "WEIR_VULKAN_VALIDATION");
+  for (const auto& layer : found) found_ = found_ || std::string_view(layer.layerName) == layer_name;
   if (!found_)
     report({make_error_code(std::errc::no_such_file_or_directory), "WEIR_VULKAN_VALIDATION",
             "VK_LAYER_KHRONOS_validation is not installed (vulkan-validationlayers): nothing is validated"});

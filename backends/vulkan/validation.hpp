@@ -14,7 +14,7 @@ class Validation {
   Validation& operator=(const Validation&) = delete;
 
   /// Look for the layer; reports to the sink when it is not installed.
-  void prepare(PFN_vkEnumerateInstanceLayerProperties layers) noexcept;
+  void prepare(PFN_vkEnumerateInstanceLayerProperties layers);
   /// Switch it on in `info`, if found. `this` must stay in place until the instance is made.
   void extend(VkInstanceCreateInfo& info) noexcept;
   /// Count and print errors and warnings from now on.
