@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scenarios.hpp"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "hold.hpp"
+#include "weir/buffer.hpp"
+#include "weir/dlpack.hpp"
+#include "weir/host.hpp"
+#include "weir/ipc.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::size_t small = 4096;
+
+// Where copies to the host land. Static: work that a failure left behind may still write there.
+std::array<std::byte, small> landing;
+
+bool lands(const Buffer& buffer, const Stream& stream, unsigned char value) {
+  landing.fill(std::byte{0});
+  const auto bytes = std::min(buffer.size(), landing.size());
+  buffer.copy_to(std::span(landing).first(bytes), stream);
+  stream.synchronize();
+  return std::all_of(landing.begin(), landing.begin() + static_cast<std::ptrdiff_t>(bytes),
+                     [&](std::byte b) { return b == std::byte{value}; });
+}
+
+std::span<const std::byte> source(unsigned char value) {
+  static std::array<std::byte, small> bytes;
+  bytes.fill(std::byte{value});
+  return bytes;
+}
+
+void allocate_every_kind(const Stage& stage) {
+  const Stream stream(stage.device);
+  for (const KindInfo& info : stage.device.kinds()) {
+    const auto resource = make_resource(stage.device, info.kind);
+    Buffer buffer = resource->allocate(small, stream);
+    require(buffer.size() == small, "size");
+    buffer.close();
+    (void)resource->allocate(small, stream, 4096);
+  }
+}
+
+void allocate_shareable(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.shareable->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+}
+
+void allocate_nothing(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer a = stage.plain->allocate(0, stream);
+  Buffer b = stage.plain->allocate(0, stream);
+  a.fill(std::byte{1}, stream);
+  a.copy_from(b, stream);
+  require(a.host_data() == nullptr && a.device_address() == 0, "addresses of zero bytes");
+  b.close(stream);
+}
+
+void exhaust(const Stage& stage) {
+  const Stream stream(stage.device);
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 4;
+  require(!stage.plain->try_allocate(most, stream), "try_allocate of everything");
+  try {
+    (void)stage.plain->allocate(most, stream);
+  } catch (const OutOfMemory&) {
+    return;
+  }
+  throw WrongResult{"allocate of everything"};
+}
+
+void fill(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.readable->allocate(small, stream);
+  buffer.fill(std::uint64_t{0x0101010101010101}, stream);
+  buffer.fill(std::uint32_t{0x02020202}, 4, 64, stream);
+  buffer.fill(std::byte{3}, 5, 7, stream);
+  buffer.fill(std::uint64_t{0x0102030401020304}, 1024, 1024, stream);
+  buffer.fill(std::uint64_t{0x0908070605040302}, 1025, 512, stream);
+  stream.synchronize();
+  const std::byte* data = buffer.host_data();
+  require(data[0] == std::byte{1} && data[4] == std::byte{2} && data[11] == std::byte{3}, "filled bytes");
+}
+
+void fill_many(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.plain->allocate(small, stream);
+  for (std::uint32_t i = 0; i < 70; ++i) buffer.fill(i, stream);
+  stream.synchronize();
+}
+
+void copy_on_device(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer a = stage.plain->allocate(small, stream);
+  a.fill(std::byte{7}, stream);
+  const Buffer b = a.copy_to(stream);
+  Buffer c = stage.readable->allocate(small, stream);
+  c.copy_from(b, 0, 0, small / 2, stream);
+  c.copy_from(b, 0, small / 2, small / 2, stream);
+  a.close();
+  stream.synchronize();
+  require(lands(c, stream, 7), "copied bytes");
+}
+
+void copy_through_host(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto pageable = host::make_pageable_resource();
+  Buffer from = pageable->allocate(small, stream);
+  from.copy_from(source(9), stream);
+  Buffer there = stage.plain->allocate(small, stream);
+  there.copy_from(from, stream);
+  Buffer back = pageable->allocate(small, stream);
+  back.copy_from(there, stream);
+  stream.synchronize();
+  require(lands(back, stream, 9), "bytes that went through the device");
+}
+
+void copy_on_a_host_stream(const Stage& stage) {
+  const Stream stream(host_device());
+  const auto pageable = host::make_pageable_resource();
+  Buffer there = stage.plain->allocate(small, stream);
+  there.fill(std::byte{5}, stream);
+  Buffer back = pageable->allocate(small, stream);
+  back.copy_from(there, stream);
+  require(lands(back, stream, 5), "bytes copied on a host stream");
+}
+
+void spans(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer plain = stage.plain->allocate(small, stream);
+  plain.copy_from(source(4), stream);
+  require(lands(plain, stream, 4), "bytes of plain memory");
+  Buffer readable = stage.readable->allocate(small, stream);
+  readable.fill(std::byte{6}, stream);
+  readable.copy_from(source(8), stream);
+  require(lands(readable, stream, 8), "bytes of readable memory");
+}
+
+void share_and_slice(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer whole = stage.readable->allocate(small, stream);
+  Buffer second = whole.share();
+  Buffer part = whole.slice(1024, 1024);
+  whole.fill(std::byte{1}, stream);
+  whole.close();
+  part.fill(std::byte{2}, stream);
+  part.close(stream);
+  stream.synchronize();
+  require(second.host_data()[1023] == std::byte{1} && second.host_data()[1024] == std::byte{2}, "shared bytes");
+}
+
+void close_elsewhere(const Stage& stage) {
+  const Stream home(stage.device);
+  const Stream other(stage.device);
+  Buffer a = stage.plain->allocate(small, home);
+  Buffer b = stage.plain->allocate(small, home);
+  a.fill(std::byte{1}, home);
+  other.wait(home.record());
+  a.fill(std::byte{2}, other);
+  a.close(other);
+  b.use_on(other);
+  b.close();
+  home.synchronize();
+  other.synchronize();
+}
+
+void order_streams(const Stage& stage) {
+  const Stream first(stage.device);
+  const Stream second(stage.device);
+  const Stream third(host_device());
+  Buffer buffer = stage.readable->allocate(small, first);
+  buffer.fill(std::byte{1}, first);
+  second.wait(first.record());
+  buffer.fill(std::byte{2}, second);
+  third.wait(second.record());
+  buffer.fill(std::byte{3}, third);
+  first.wait(third.record());
+  first.flush();
+  const Event end = first.record();
+  end.wait();
+  require(end.done() && buffer.host_data()[0] == std::byte{3}, "order of three streams");
+}
+
+void wait_with_limits(const Stage& stage) {
+  Hold hold;
+  const Stream stream(stage.device);
+  Buffer buffer = stage.plain->allocate(small, stream);
+  stream.wait(hold.event());
+  buffer.fill(std::byte{1}, stream);
+  const Event event = stream.record();
+  require(event.wait(std::chrono::nanoseconds{1}) != WaitStatus::ready && !event.done(), "a held stream");
+  buffer.close();
+  hold.open();
+  stream.synchronize();
+}
+
+void call(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto ran = std::make_shared<std::atomic<int>>(0);
+  Buffer buffer = stage.plain->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.call([ran] { ++*ran; });
+  buffer.fill(std::byte{2}, stream);
+  stream.call([ran] { ++*ran; });
+  stream.synchronize();
+  require(*ran == 2, "host functions");
+}
+
+void make_streams(const Stage& stage) {
+  const Stream first(stage.device);
+  (void)first.record();
+  const Stream second(stage.device);
+  second.wait(first.record());
+  Buffer buffer = stage.plain->allocate(small, second);
+  buffer.fill(std::byte{1}, second);
+  buffer.close();
+  (void)second.done();
+}
+
+void exchange_tensors(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.readable->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  const Tensor tensor = buffer.view(f32, {16, 64});
+  {
+    ManagedTensor exported = tensor.to_dlpack(stream);
+    Tensor imported = from_dlpack(exported.release(), stream);
+    imported.buffer().fill(std::byte{2}, stream);
+    imported.buffer().close(stream);
+  }
+  {
+    ManagedTensor exported = tensor.to_dlpack(stream);
+    const Tensor imported = from_dlpack(exported.release_legacy(), stream);
+  }
+  { const ManagedTensor nobody_takes_it = tensor.to_dlpack(stream); }
+  buffer.close();
+  stream.synchronize();
+}
+
+std::pair<spi::UniqueFd, spi::UniqueFd> sockets() {
+  int ends[2];
+  // Not through the library: it is not the scenario's call that may fail.
+  require(::syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+  return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
+}
+
+Buffer pass_on(const Buffer& buffer, const Stream& stream) {
+  const auto [mine, theirs] = sockets();
+  ipc::send(mine.get(), buffer.ipc_descriptor(stream));
+  return ipc::open(ipc::receive(theirs.get(), std::chrono::seconds{20}), stream);
+}
+
+void pass_descriptors(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.shareable->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+  Buffer same = pass_on(buffer, stream);
+  same.fill(std::byte{6}, stream);
+  require(lands(buffer, stream, 6), "bytes written through the other mapping");
+  same.close();
+  buffer.close();
+}
+
+void pass_descriptors_early(const Stage& stage) {
+  Hold hold;
+  const Stream writer(stage.device);
+  const Stream reader(stage.device);
+  Buffer buffer = stage.shareable->allocate(small, writer);
+  writer.wait(hold.event());
+  buffer.fill(std::byte{3}, writer);
+  const auto [mine, theirs] = sockets();
+  ipc::send(mine.get(), buffer.ipc_descriptor(writer));
+  const Buffer same = ipc::open(ipc::receive(theirs.get(), std::chrono::seconds{20}), reader);
+  buffer.close();
+  hold.open();
+  require(lands(same, reader, 3), "bytes after the exporter's point");
+}
+
+void borrow_memory(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto released = std::make_shared<std::atomic<int>>(0);
+  Buffer owner = stage.readable->allocate(small, stream);
+  {
+    Buffer borrowed = Buffer::from_handle(
+        stage.device, owner.device_address(), small, [released] { ++*released; }, stream);
+    borrowed.fill(std::byte{1}, stream);
+    borrowed.close();
+  }
+  stream.synchronize();
+  (void)stage.readable->trim(0);  // the release may be the worker's
+  require(*released == 1, "release of borrowed memory");
+}
+
+void trim(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto before = stage.plain->stats().reserved;
+  Buffer a = stage.plain->allocate(small, stream);
+  Buffer b = stage.plain->allocate(small, stream);
+  a.fill(std::byte{1}, stream);
+  a.close();
+  b.close(stream);
+  (void)stage.plain->trim(0);
+  require(stage.plain->stats().reserved <= before, "reserved after trim");
+}
+
+void drop_everything_else(const Stage& stage) {
+  Buffer last;
+  {
+    const auto resource = make_resource(stage.device, stage.readable->kind());
+    const Stream stream(stage.device);
+    last = resource->allocate(small, stream);
+    last.fill(std::byte{1}, stream);
+  }
+  const Stream stream(stage.device);
+  last.order_after_uses(stream);
+  require(lands(last, stream, 1), "bytes after the stream's end");
+}
+
+bool shares(const Stage& stage) { return stage.shareable != nullptr; }
+bool has_addresses(const Stage& stage) { return stage.device.backend() != "vulkan"; }  // there: vulkan::wrap
+
+constexpr Scenario core[] = {
+    {"allocate_every_kind", &allocate_every_kind},
+    {"allocate_shareable", &allocate_shareable, &shares},
+    {"allocate_nothing", &allocate_nothing},
+    {"exhaust", &exhaust},
+    {"fill", &fill},
+    {"fill_many", &fill_many},
+    {"copy_on_device", &copy_on_device},
+    {"copy_through_host", &copy_through_host},
+    {"copy_on_a_host_stream", &copy_on_a_host_stream},
+    {"spans", &spans},
+    {"share_and_slice", &share_and_slice},
+    {"close_elsewhere", &close_elsewhere},
+    {"order_streams", &order_streams},
+    {"wait_with_limits", &wait_with_limits},
+    {"call", &call},
+    {"make_streams", &make_streams},
+    {"exchange_tensors", &exchange_tensors},
+    {"pass_descriptors", &pass_descriptors, &shares},
+    {"pass_descriptors_early", &pass_descriptors_early, &shares},
+    {"borrow_memory", &borrow_memory, &has_addresses},
+    {"trim", &trim},
+    {"drop_everything_else", &drop_everything_else},
+};
+
+ResourcePtr shareable_of(const Device& device) {
+  for (const KindInfo& info : device.kinds()) {
+    if (info.exportable) return make_resource(device, info.kind, {.exportable = true});
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Stage::Stage(const Device& on)
+    : device(on),
+      plain(make_resource(on)),
+      readable(make_resource(on, on.state().staging_kind)),
+      shareable(shareable_of(on)) {
+  constexpr int most_queues = 4;
+  for (int i = 0; i < most_queues; ++i) {  // drivers start threads of their own on first use
+    const Stream stream(on);
+    plain->allocate(small, stream).fill(std::byte{1}, stream);
+    stream.synchronize();
+  }
+}
+
+std::span<const Scenario> scenarios() { return core; }
+
+}  // namespace weir::test

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What programs do with weir, in small: the list that is run with every call of every driver failing once. Public API
+// only, deterministic, and quick, since each of them runs thousands of times. Then loop.hpp.
+
+#include <span>
+
+#include "weir/memory_resource.hpp"
+
+namespace weir::test {
+
+/// A device and resources of it that exist before anything fails, so that what is left in them can be counted.
+struct Stage {
+  explicit Stage(const Device& device);
+
+  Device device;
+  ResourcePtr plain;      ///< of the default kind
+  ResourcePtr readable;   ///< host-accessible, and the device copies to and from it
+  ResourcePtr shareable;  ///< exportable; null when the device has none
+};
+
+/// Runs on its own streams, closes everything whether it throws or not, and throws WrongResult for wrong bytes.
+struct Scenario {
+  const char* name;
+  void (*run)(const Stage& stage);
+  bool (*applies)(const Stage& stage) = nullptr;  ///< null: everywhere
+};
+
+/// The core list. Backends add their own.
+std::span<const Scenario> scenarios();
+
+/// What a scenario throws when weir did not do what it said. Needs no memory.
+struct WrongResult {
+  const char* what;
+};
+inline void require(bool holds, const char* what) {
+  if (!holds) throw WrongResult{what};
+}
+
+}  // namespace weir::test
