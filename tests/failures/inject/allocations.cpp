@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "loop.hpp"
+#include "system_calls.hpp"
+
+// Of the leak sanitizer, where there is one.
+extern "C" __attribute__((weak)) void __lsan_ignore_object(const void* data);  // NOLINT(bugprone-reserved-identifier)
+
+namespace {
+
+// In front of every block, so that a delete knows whether its new was counted.
+struct alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) Header {
+  bool counted;
+};
+
+std::atomic<bool> counting{false};
+std::atomic<long> blocks{0};
+thread_local int unharmed = 0;
+thread_local std::size_t left = 0;  // until the one that fails; 0: none fails
+thread_local bool failed = false;
+thread_local bool for_good = false;  // and all that come after it
+
+void* allocate(std::size_t bytes) {
+  const bool counted = unharmed == 0 && counting.load(std::memory_order_relaxed);
+  if (counted && left != 0 && --left == 0) {
+    failed = true;
+    left = for_good ? 1 : 0;
+    throw std::bad_alloc();
+  }
+  auto* header = static_cast<Header*>(std::malloc(sizeof(Header) + bytes));
+  if (!header) throw std::bad_alloc();
+  header->counted = counted;
+  if (counted) blocks.fetch_add(1, std::memory_order_relaxed);
+  // Some of it weir leaks for want of memory, and says so: what may be left is the loop's to count.
+  if (counted && __lsan_ignore_object) __lsan_ignore_object(header);
+  return header + 1;
+}
+
+void give_back(void* data) noexcept {
+  if (!data) return;
+  auto* header = static_cast<Header*>(data) - 1;
+  if (header->counted) blocks.fetch_sub(1, std::memory_order_relaxed);
+  std::free(header);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try {
+  return allocate(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& no) noexcept { return operator new(bytes, no); }
+void operator delete(void* data, const std::nothrow_t&) noexcept { give_back(data); }
+void operator delete[](void* data, const std::nothrow_t&) noexcept { give_back(data); }
+void operator delete(void* data) noexcept { give_back(data); }
+void operator delete[](void* data) noexcept { give_back(data); }
+void operator delete(void* data, std::size_t) noexcept { give_back(data); }
+void operator delete[](void* data, std::size_t) noexcept { give_back(data); }
+
+namespace weir::test {
+
+namespace {
+
+FailureSink next_sink = nullptr;
+
+void report_unharmed(const Failure& failure) noexcept {
+  const Unharmed mine;
+  next_sink(failure);
+}
+
+}  // namespace
+
+void Unharmed::begin() noexcept { ++unharmed; }
+void Unharmed::end() noexcept { --unharmed; }
+
+FailingAllocations::FailingAllocations(const Device& device, Injector* driver) : device_(device), driver_(driver) {
+  next_sink = set_failure_sink(&report_unharmed);
+}
+FailingAllocations::~FailingAllocations() { set_failure_sink(next_sink); }
+
+void FailingAllocations::arm(std::size_t nth, std::size_t code) {
+  failed = false;
+  for_good = code == 1;
+  left = nth;
+  counting = true;
+}
+
+std::optional<Injected> FailingAllocations::disarm() {
+  counting = false;
+  left = 0;
+  if (!failed) return std::nullopt;
+  return Injected{"operator new", for_good ? "for good" : "once", 2, "std::bad_alloc"};
+}
+
+void FailingAllocations::settle() {
+  const Unharmed mine;
+  driver_ ? driver_->settle() : settle_core(device_);
+  EXPECT_TRUE(threads_ended());  // they own memory
+}
+
+const char* FailingAllocations::harmless(const Injected& /*call*/) {
+  return driver_ ? "staging memory that cannot be remembered as a spare is given back" : nullptr;
+}
+
+const char* FailingAllocations::leaks(const Injected& /*call*/) {
+  return "without memory to remember a release by, weir keeps what may still be in use";
+}
+
+std::map<std::string, long> FailingAllocations::alive() {
+  auto objects = driver_ ? driver_->alive() : std::map<std::string, long>{};
+  if (!driver_) objects["blocks of memory"] = blocks.load();
+  return objects;
+}
+
+}  // namespace weir::test

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "system_calls.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <system_error>
+#include <thread>
+
+#include "loop.hpp"
+
+namespace {
+
+/// One error of one call.
+struct Code {
+  int error;
+  const char* harmless = nullptr;  ///< why weir may go on as if nothing had happened; null when it must tell
+  const char* names = "";          ///< what the error names, if not the call
+};
+
+constexpr const char* again = "the call is made again";
+constexpr const char* room = "asked again once other memory came back";
+constexpr const char* hint = "only a hint";
+constexpr const char* closed = "the descriptor is closed whatever close says";
+
+constexpr Code of_memfd_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
+constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}};
+constexpr Code of_seals[] = {{EBUSY}, {EPERM}};
+constexpr Code of_dup[] = {{EMFILE}};
+constexpr Code of_fstat[] = {{ENOMEM}};
+constexpr Code of_mmap[] = {{ENOMEM, room}, {EPERM}};
+constexpr Code of_munmap[] = {{ENOMEM}};
+constexpr Code of_madvise[] = {{EINVAL, hint}, {ENOMEM, hint}};
+constexpr Code of_aligned_alloc[] = {{ENOMEM, room}};
+constexpr Code of_socketpair[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
+constexpr Code of_getsockopt[] = {{ENOBUFS, nullptr, "ready point"}};
+constexpr Code of_poll[] = {{EINTR, again}, {ENOMEM}};
+constexpr Code of_send[] = {{EINTR, again}, {ENOBUFS}};
+constexpr Code of_recv[] = {{EINTR, again}, {EAGAIN, again}, {ENOMEM}};
+constexpr Code of_sendmsg[] = {{EINTR, again}, {EPIPE}, {ENOBUFS}, {ETOOMANYREFS}};
+constexpr Code of_recvmsg[] = {{EINTR, again}, {EAGAIN, again}, {ECONNRESET}, {ENOMEM}};
+constexpr Code of_close[] = {{EIO, closed}, {EINTR, closed}};
+constexpr Code of_thread[] = {{EAGAIN}};
+constexpr Code of_random[] = {{ENOSYS}};
+
+struct Failed {
+  const char* call = nullptr;
+  std::span<const Code> codes;
+  Code code{};
+};
+
+std::mutex mutex;  // of what follows
+bool armed = false;
+std::size_t calls = 0, wanted = 0, wanted_code = 0;
+Failed failed;
+
+/// The error that this call returns now; 0 when it shall work.
+int refused(const char* call, std::span<const Code> codes) {
+  const std::scoped_lock lock(mutex);
+  if (!armed || ++calls != wanted) return 0;
+  failed = {call, codes, codes[wanted_code % codes.size()]};
+  return failed.code.error;
+}
+
+bool refuse(const char* call, std::span<const Code> codes) {
+  const int error = refused(call, codes);
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+std::atomic<long> running{0};
+
+/// What a thread runs and owns. Itself not the program's memory, since it outlives what it counts.
+class CountedThread final : public std::thread::_State {
+ public:
+  explicit CountedThread(std::unique_ptr<std::thread::_State> inner) : inner_(std::move(inner)) { ++running; }
+  ~CountedThread() override {
+    inner_.reset();
+    --running;
+  }
+  CountedThread(const CountedThread&) = delete;
+  CountedThread& operator=(const CountedThread&) = delete;
+  void _M_run() override { inner_->_M_run(); }
+  static void* operator new(std::size_t bytes) {
+    if (void* data = std::malloc(bytes)) return data;
+    throw std::bad_alloc();
+  }
+  static void operator delete(void* data) { std::free(data); }
+
+ private:
+  std::unique_ptr<std::thread::_State> inner_;
+};
+
+}  // namespace
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
+extern "C" {
+int __real_memfd_create(const char*, unsigned);
+int __wrap_memfd_create(const char* name, unsigned flags) {
+  return refuse("memfd_create", of_memfd_create) ? -1 : __real_memfd_create(name, flags);
+}
+int __real_posix_fallocate(int, off_t, off_t);
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes) {
+  const int error = refused("posix_fallocate", of_fallocate);
+  return error != 0 ? error : __real_posix_fallocate(fd, offset, bytes);
+}
+int __real_fcntl(int, int, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  const long argument = va_arg(list, long);
+  va_end(list);
+  const bool seals = command == F_ADD_SEALS || command == F_GET_SEALS;
+  if (seals && refuse("fcntl", of_seals)) return -1;
+  if (command == F_DUPFD_CLOEXEC && refuse("fcntl", of_dup)) return -1;
+  return __real_fcntl(fd, command, argument);
+}
+int __real_fstat(int, struct stat*);
+int __wrap_fstat(int fd, struct stat* status) { return refuse("fstat", of_fstat) ? -1 : __real_fstat(fd, status); }
+void* __real_mmap(void*, std::size_t, int, int, int, off_t);
+void* __wrap_mmap(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) {
+  return refuse("mmap", of_mmap) ? MAP_FAILED : __real_mmap(at, bytes, access, flags, fd, offset);
+}
+// What gives back takes effect all the same: else it would be this test that leaks.
+int __real_munmap(void*, std::size_t);
+int __wrap_munmap(void* at, std::size_t bytes) {
+  const int result = __real_munmap(at, bytes);
+  return refuse("munmap", of_munmap) ? -1 : result;
+}
+int __real_close(int);
+int __wrap_close(int fd) {
+  const int result = __real_close(fd);
+  return refuse("close", of_close) ? -1 : result;
+}
+int __real_madvise(void*, std::size_t, int);
+int __wrap_madvise(void* at, std::size_t bytes, int advice) {
+  return refuse("madvise", of_madvise) ? -1 : __real_madvise(at, bytes, advice);
+}
+void* __real_aligned_alloc(std::size_t, std::size_t);
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return refuse("aligned_alloc", of_aligned_alloc) ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+int __real_socketpair(int, int, int, int*);
+int __wrap_socketpair(int domain, int type, int protocol, int* ends) {
+  return refuse("socketpair", of_socketpair) ? -1 : __real_socketpair(domain, type, protocol, ends);
+}
+int __real_getsockopt(int, int, int, void*, socklen_t*);
+int __wrap_getsockopt(int fd, int level, int name, void* value, socklen_t* size) {
+  return refuse("getsockopt", of_getsockopt) ? -1 : __real_getsockopt(fd, level, name, value, size);
+}
+int __real_poll(pollfd*, nfds_t, int);
+int __wrap_poll(pollfd* entries, nfds_t count, int timeout) {
+  return refuse("poll", of_poll) ? -1 : __real_poll(entries, count, timeout);
+}
+ssize_t __real_send(int, const void*, std::size_t, int);
+ssize_t __wrap_send(int fd, const void* data, std::size_t bytes, int flags) {
+  return refuse("send", of_send) ? -1 : __real_send(fd, data, bytes, flags);
+}
+ssize_t __real_recv(int, void*, std::size_t, int);
+ssize_t __wrap_recv(int fd, void* data, std::size_t bytes, int flags) {
+  return refuse("recv", of_recv) ? -1 : __real_recv(fd, data, bytes, flags);
+}
+ssize_t __real_sendmsg(int, const msghdr*, int);
+ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  return refuse("sendmsg", of_sendmsg) ? -1 : __real_sendmsg(fd, message, flags);
+}
+ssize_t __real_recvmsg(int, msghdr*, int);
+ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
+  return refuse("recvmsg", of_recvmsg) ? -1 : __real_recvmsg(fd, message, flags);
+}
+
+// std::thread's constructor and std::random_device's, as libstdc++ names them.
+void __real__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+    std::thread*, std::unique_ptr<std::thread::_State>, void (*)());
+void __wrap__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
+    std::thread* self, std::unique_ptr<std::thread::_State> state, void (*depend)()) {
+  if (const int error = refused("thread", of_thread)) throw std::system_error(error, std::generic_category());
+  const bool of_a_test = testing::UnitTest::GetInstance()->current_test_info() != nullptr;  // not of its watchdog
+  if (of_a_test) state = std::make_unique<CountedThread>(std::move(state));
+  __real__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(self, std::move(state),
+                                                                                               depend);
+}
+void __real__ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(void*,
+                                                                                                const std::string&);
+void __wrap__ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    void* self, const std::string& token) {
+  if (refused("random_device", of_random)) throw std::runtime_error("random_device::random_device: no entropy");
+  __real__ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(self, token);
+}
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
+namespace weir::test {
+
+bool threads_ended() {
+  return eventually([] { return running.load() == 0; });
+}
+
+void FailingSystemCalls::arm(std::size_t nth, std::size_t code) {
+  const std::scoped_lock lock(mutex);
+  armed = true;
+  wanted = nth;
+  wanted_code = code;
+  calls = 0;
+  failed = {};
+}
+
+std::optional<Injected> FailingSystemCalls::disarm() {
+  const std::scoped_lock lock(mutex);
+  armed = false;
+  if (!failed.call) return std::nullopt;
+  return Injected{failed.call, std::strerror(failed.code.error), failed.codes.size(), failed.code.names};
+}
+
+void FailingSystemCalls::settle() {
+  driver_ ? driver_->settle() : settle_core(device_);
+  EXPECT_TRUE(threads_ended());
+}
+
+std::map<std::string, long> FailingSystemCalls::alive() {
+  return driver_ ? driver_->alive() : std::map<std::string, long>{};
+}
+const char* FailingSystemCalls::harmless(const Injected& /*call*/) { return failed.code.harmless; }
+
+}  // namespace weir::test

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The system calls that weir makes, each with the errors it has. The linker puts them between weir and the C library
+// (--wrap), so that no other library is disturbed.
+
+#include "injector.hpp"
+#include "weir/device.hpp"
+
+namespace weir::test {
+
+class FailingSystemCalls final : public Injector {
+ public:
+  explicit FailingSystemCalls(const Device& device, Injector* driver = nullptr) : device_(device), driver_(driver) {}
+  void arm(std::size_t nth, std::size_t code) override;
+  std::optional<Injected> disarm() override;
+  void settle() override;
+  std::map<std::string, long> alive() override;
+  const char* harmless(const Injected& call) override;
+
+ private:
+  Device device_;
+  Injector* driver_;  // counts the driver's objects, fails nothing
+};
+
+/// Wait until no thread that weir started is left, or what it owned.
+bool threads_ended();
+
+}  // namespace weir::test

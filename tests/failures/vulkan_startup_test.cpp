@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Vulkan driver refuses while weir finds it and opens a device: each of those calls fails once with each of its
+// errors, in a process of its own, because a process does that once.
+#include <gtest/gtest.h>
+
+#include "spawn.hpp"
+#include "weir/device.hpp"
+
+namespace weir::test {
+namespace {
+
+struct Started {
+  std::string call, code;
+  std::size_t codes = 0;
+  std::string first, second, reports;
+};
+
+Started start(std::size_t nth, std::size_t code) {
+  Child child(WEIR_CHILD_DIR "/startup_program", {std::to_string(nth), std::to_string(code)});
+  Started started{child.line(), child.line(), 0, {}, {}, {}};
+  started.codes = std::stoul('0' + child.line());
+  started.first = child.line();
+  started.second = child.line();
+  started.reports = child.line();
+  EXPECT_EQ(child.wait(), 0);
+  return started;
+}
+
+TEST(VulkanStart, NamesTheCallAndWorksNextTimeOrNever) {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "vulkan" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+  }
+  constexpr std::size_t most_calls = 60;
+  int injected = 0, unavailable = 0, thrown = 0;
+  for (std::size_t nth = 1, codes = 1; codes != 0; ++nth) {
+    ASSERT_LT(nth, most_calls);
+    for (std::size_t code = 0; code == 0 || code < codes; ++code) {
+      const Started started = start(nth, code);
+      codes = started.codes;
+      if (codes == 0) {
+        EXPECT_EQ(started.first, "works") << "although nothing failed";
+        EXPECT_EQ(started.reports, "");
+        break;
+      }
+      ++injected;
+      SCOPED_TRACE("call " + std::to_string(nth) + ", " + started.call + ": " + started.code);
+      const bool gone = started.first.starts_with("unavailable");
+      unavailable += gone ? 1 : 0;
+      thrown += started.first.starts_with("throws") ? 1 : 0;
+      // The end of a stream asks, too; what is not known to be over is kept, and asked again later.
+      const bool harmless = started.call == "vkGetSemaphoreCounterValue" && started.first == "works";
+      EXPECT_TRUE(harmless || (started.first + started.reports).find(started.call) != std::string::npos)
+          << started.first << "; " << started.reports;
+      EXPECT_EQ(started.second, gone ? started.first : "works");
+    }
+  }
+  EXPECT_GT(unavailable, 0);
+  EXPECT_GT(thrown, 0);
+  RecordProperty("injected_failures", injected);
+}
+
+}  // namespace
+}  // namespace weir::test
