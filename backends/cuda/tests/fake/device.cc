@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading and devices: what is asked before there is any context.
+#include "world.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+using namespace fake;
+
+namespace {
+
+int device_count() { return static_cast<int>(world().primaries.size()); }
+
+}  // namespace
+
+extern "C" {
+
+CUresult CUDAAPI cuDriverGetVersion(int* version) {
+  *version = number("FAKE_CUDA_VERSION", 13000);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuInit(unsigned int) {
+  const Lock lock(lock_of_all());
+  if (!world().primaries.empty()) return CUDA_SUCCESS;
+  read_failures();
+  if (const auto refused = enter("cuInit")) return refused;
+  for (int i = 0; i < number("FAKE_CUDA_DEVICES", 1); ++i)
+    world().primaries.push_back(new Context{i, nullptr, {}, ++world().last_id});
+  world().used.resize(world().primaries.size());
+  return world().primaries.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGetErrorName(CUresult error, const char** text) {
+  switch (error) {
+    case CUDA_ERROR_OUT_OF_MEMORY: *text = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case CUDA_ERROR_INVALID_VALUE: *text = "CUDA_ERROR_INVALID_VALUE"; break;
+    case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+    default: *text = "CUDA_ERROR"; break;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuGetErrorString(CUresult, const char** text) {
+  *text = "a failure of the fake driver";
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int* count) {
+  ENTER("cuDeviceGetCount");
+  *count = device_count();
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
+  ENTER("cuDeviceGet");
+  if (ordinal < 0 || ordinal >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice) {
+  ENTER("cuDeviceGetName");
+  std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU");
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  ENTER("cuDeviceGetUuid");
+  std::memset(uuid->bytes, 0x5a, sizeof uuid->bytes);
+  uuid->bytes[15] = static_cast<char>(device);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice) {
+  ENTER("cuDeviceTotalMem");
+  *bytes = total_bytes;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
+  ENTER("cuDeviceGetAttribute");
+  *value = 1;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions by name.
+#include "world.hpp"
+
+using namespace fake;
+
+extern "C" {
+
+CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device);  // the form of CUDA 3.2
+
+CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  static const auto& table = *new std::map<std::string, void*>{
+      {"cuCtxCreate", reinterpret_cast<void*>(&fake_cuCtxCreate)},
+#define WEIR_CUDA_SYMBOL(symbol, version) {"cu" #symbol, reinterpret_cast<void*>(&::cu##symbol)},
+#include "../../symbols.inc"
+      WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamSynchronize, 0)
+          WEIR_CUDA_SYMBOL(StreamBeginCapture, 0) WEIR_CUDA_SYMBOL(StreamEndCapture, 0)
+              WEIR_CUDA_SYMBOL(GraphDestroy, 0) WEIR_CUDA_SYMBOL(MemAllocAsync, 0) WEIR_CUDA_SYMBOL(ModuleLoadData, 0)
+                  WEIR_CUDA_SYMBOL(ModuleGetFunction, 0) WEIR_CUDA_SYMBOL(LaunchKernel, 0)
+#undef WEIR_CUDA_SYMBOL
+  };
+  const auto found = table.find(name);
+  *address = found == table.end() ? nullptr : found->second;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
