@@ -2,6 +2,7 @@
 #include <dlpack/dlpack.h>
 
 #include <memory>
+#include <optional>
 
 #include "backend_registry.hpp"
 #include "external.hpp"
@@ -24,14 +25,15 @@ std::shared_ptr<Managed> own(Managed* tensor) {
   });
 }
 
-spi::DeviceState& find_device(std::string_view backend, int ordinal, std::int32_t type) {
+// Without an ordinal: memory of the host, which every device of the backend reaches.
+spi::DeviceState& find_device(std::string_view backend, std::optional<int> ordinal, std::int32_t type) {
   for (const auto& loaded : detail::loaded_backends()) {
     if (loaded.name != backend) continue;
     for (auto* state : loaded.devices) {
-      if (state->ordinal == ordinal) return *state;
+      if (!ordinal || state->ordinal == *ordinal) return *state;
     }
   }
-  refuse(Errc::unsupported, "device type " + std::to_string(type) + ", id " + std::to_string(ordinal) +
+  refuse(Errc::unsupported, "device type " + std::to_string(type) + ", id " + std::to_string(ordinal.value_or(0)) +
                                 ": no such device of backend " + std::string(backend) + " in this process");
 }
 
@@ -40,7 +42,7 @@ spi::DeviceState& device_of(const DLDevice& device) {
     case kDLCPU: return detail::host_state();
     case kDLCUDA: return find_device("cuda", device.device_id, device.device_type);
     case kDLCUDAHost:
-    case kDLCUDAManaged: return find_device("cuda", 0, device.device_type);
+    case kDLCUDAManaged: return find_device("cuda", std::nullopt, device.device_type);
     default: refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + " is of no backend");
   }
 }

@@ -3,6 +3,7 @@
 #include "weir/spi/backend.hpp"
 
 #include <cstdlib>
+#include <memory>
 
 #include "device.hpp"
 #include "segment.hpp"
@@ -25,14 +26,21 @@ std::vector<spi::DeviceState*> list(std::string& reason) {
   if (!load_driver(reason)) return {};
   int count = 0;
   check(driver().DeviceGetCount(&count), "cuDeviceGetCount");
-  std::vector<spi::DeviceState*> found;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::string refused;
   for (int i = 0; i < count; ++i) {
     try {
-      found.push_back(new Gpu(*backend(), i));
+      gpus.push_back(std::make_unique<Gpu>(*backend(), i));
     } catch (const Error& error) {
-      reason = error.what();
+      refused += (refused.empty() ? "" : "; ") + std::string(error.what());
     }
   }
+  // Others may not be missed by who asks for the one; only when there are none somebody reads the reason.
+  if (!gpus.empty() && !refused.empty()) report({{}, "cuda", "left out: " + refused});
+  reason = refused;
+  std::vector<spi::DeviceState*> found;
+  found.reserve(gpus.size());
+  for (auto& gpu : gpus) found.push_back(gpu.release());  // they live as long as the process
   if (count == 0) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     reason = "the CUDA driver shows no GPU" +

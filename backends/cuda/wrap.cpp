@@ -18,16 +18,24 @@ class WrappedSegment final : public GpuSegment {
   }
 };
 
-template <class T>
-bool query(T& value, CUpointer_attribute attribute, CUdeviceptr address) {
-  return driver().PointerGetAttribute(&value, attribute, address) == CUDA_SUCCESS;
-}
-
-std::string place_text(CUdeviceptr address, std::size_t bytes) {
+std::string text_of(CUdeviceptr address) {
   static constexpr char digits[] = "0123456789abcdef";
   std::string text;
   for (auto rest = address; rest != 0; rest >>= 4) text.insert(text.begin(), digits[rest & 15]);
-  return std::to_string(bytes) + " bytes at 0x" + text;
+  return "0x" + text;
+}
+
+std::string place_text(CUdeviceptr address, std::size_t bytes) {
+  return std::to_string(bytes) + " bytes at " + text_of(address);
+}
+
+// What the driver knows of its own memory; that it is that, it said before.
+template <class T>
+T query(CUpointer_attribute attribute, CUdeviceptr address) {
+  T value{};
+  const auto asked = driver().PointerGetAttribute(&value, attribute, address);
+  if (asked != CUDA_SUCCESS) fail(asked, "cuPointerGetAttribute", "memory at " + text_of(address));
+  return value;
 }
 
 struct Place {
@@ -37,11 +45,12 @@ struct Place {
 
 Place locate(CUdeviceptr address) {
   Place place;
-  unsigned int type = 0, managed = 0;
-  if (!query(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)) return place;
-  query(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
-  query(place.ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-  if (managed) {
+  unsigned int type = 0;
+  const auto known = driver().PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (known == CUDA_ERROR_INVALID_VALUE) return place;
+  if (known != CUDA_SUCCESS) fail(known, "cuPointerGetAttribute", "memory at " + text_of(address));
+  place.ordinal = query<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+  if (query<unsigned int>(CU_POINTER_ATTRIBUTE_IS_MANAGED, address)) {
     place.label = dlpack_cuda_managed;
   } else if (type == CU_MEMORYTYPE_HOST) {
     place.label = dlpack_cuda_host;
@@ -51,16 +60,15 @@ Place locate(CUdeviceptr address) {
   return place;
 }
 
-// Bytes from `address` to the end of its allocation; 0 when the driver does not say. Mapped physical handles are one
-// allocation each.
+// Bytes from `address` to the end of its allocation. Mapped physical handles are one allocation each.
 std::size_t bytes_from(CUdeviceptr address, std::int32_t label) {
   CUdeviceptr base = 0;
   std::size_t size = 0;
   if (label == dlpack_cuda) {
-    if (driver().MemGetAddressRange(&base, &size, address) != CUDA_SUCCESS) return 0;
-  } else if (!query(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) ||
-             !query(size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)) {
-    return 0;
+    check(driver().MemGetAddressRange(&base, &size, address), "cuMemGetAddressRange", "memory at ", text_of(address));
+  } else {
+    base = query<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    size = query<std::size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
   }
   return address - base < size ? size - (address - base) : 0;
 }
@@ -77,8 +85,8 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
   }
   void* host = nullptr;
   if (first.label == dlpack_cuda_host) {
-    query(host, CU_POINTER_ATTRIBUTE_HOST_POINTER, at);
-    query(at, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);  // differs from the host's for some registered memory
+    host = query<void*>(CU_POINTER_ATTRIBUTE_HOST_POINTER, at);
+    at = query<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);  // differs for some registered memory
   } else if (first.label == dlpack_cuda_managed) {
     host = reinterpret_cast<void*>(at);
   }
