@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "reclaim.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 
@@ -121,15 +122,25 @@ bool StreamState::must_hold(const Op& op) const noexcept {
 }
 
 void StreamState::submit(Op& op, std::uint64_t value) {
-  std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); },
-                      [&](FillOp& fill) { do_fill(fill, value); },
+  std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); }, [&](FillOp& fill) { do_fill(fill, value); },
                       [&](CallOp& call) { do_call(call.function, value); },
                       [&](WaitOp& wait) { do_wait(*wait.other, wait.value, value); },
-                      [&](FreeOp& free) { (void)free.segment->free_in_order(*this); },
-                      [&](MarkOp&) {
-                        do_mark(value);
-                      }},
+                      [&](FreeOp& free) {
+                        if (!free.segment->free_in_order(*this)) free_later(free, value);
+                      },
+                      [&](MarkOp&) { do_mark(value); }},
              op);
+}
+
+// What cannot be freed in order, by the driver or because the timeline is lost, is freed when what the driver has is
+// over.
+void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
+  Segment* const left = op.segment.detach();  // leaked when it cannot be handed over
+  try {
+    detail::run_after(*left->device, {{Ref<StreamState>::retain(this), value}}, [left] { left->release(); });
+  } catch (const std::exception& error) {
+    report({{}, "release of memory", error.what()});
+  }
 }
 
 // On the worker, without the turn: whatever has to be waited for on the host is waited for here.
@@ -440,6 +451,8 @@ void StreamState::work() noexcept {
         lose(std::current_exception());
       }
     }
+    if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
+      free_later(*free, pending.value);
     first_ = First::over;
     { [[maybe_unused]] const Op end = std::move(pending.op); }
     lock.lock();

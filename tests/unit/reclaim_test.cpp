@@ -64,6 +64,38 @@ TEST_F(Reclaim, LostTimelineKeepsMemoryUntilItsWorkIsOver) {
   EXPECT_TRUE(freed);
 }
 
+TEST_F(Reclaim, RefusedFreeInOrderWaitsForTheStream) {
+  fake->put(FakeStream::fill());
+  fake->put(spi::FreeOp{std::move(segment)});
+  detail::settle_releases(host_device().state());
+  EXPECT_FALSE(freed) << "the fill still runs";
+  fake->finish(2);
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(freed);
+}
+
+TEST_F(Reclaim, FreeHeldBackOnALostTimelineWaitsForWhatItHad) {
+  auto* gate = new FakeStream;
+  const auto gate_owner = spi::Ref<spi::StreamState>::adopt(gate);
+  gate->put(FakeStream::fill());
+  fake->put(FakeStream::fill());
+  fake->put(gate->wait_op(1));
+  fake->put(FakeStream::fill());
+  fake->put(spi::FreeOp{std::move(segment)});
+  std::promise<void> dropped;
+  std::shared_ptr<void> behind(&dropped, [](void* promise) { static_cast<std::promise<void>*>(promise)->set_value(); });
+  fake->put(FakeStream::call([behind = std::move(behind)] { FAIL() << "the timeline is lost"; }));
+  fake->refuse_next();
+  gate->finish(1);
+  EXPECT_EQ(await_reports(1).size(), 1U);
+  dropped.get_future().wait();
+  detail::settle_releases(host_device().state());
+  EXPECT_FALSE(freed) << "the first fill still runs";
+  fake->finish(2);  // the wait was over, and is part of what it had
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(freed);
+}
+
 TEST_F(Reclaim, BrokenDeviceUsesNothingAnyMore) {
   fake->put(FakeStream::fill());
   fake->break_device();

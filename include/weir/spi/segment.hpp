@@ -29,14 +29,14 @@ class Segment {
  public:
   DeviceState* device = nullptr;
   MemoryKind kind{};
-  std::size_t size = 0;            ///< usable bytes, at least what was asked for
-  std::byte* host = nullptr;       ///< address for the host of byte 0; null when not host-accessible
-  std::uint64_t address = 0;       ///< address for the device of byte 0; 0 when it has none
+  std::size_t size = 0;       ///< usable bytes, at least what was asked for
+  std::byte* host = nullptr;  ///< address for the host of byte 0; null when not host-accessible
+  std::uint64_t address = 0;  ///< address for the device of byte 0; 0 when it has none
   bool device_accessible = false;
-  bool exportable = false;         ///< asked for and granted when it was made
-  bool imported = false;           ///< made by another process or owner
+  bool exportable = false;  ///< asked for and granted when it was made
+  bool imported = false;    ///< made by another process or owner
   bool read_only = false;
-  std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
+  std::int32_t dlpack_device = 0;       ///< DLDeviceType; see KindInfo
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
 
   Segment() = default;
@@ -53,7 +53,8 @@ class Segment {
   /// Whether the driver can take the memory back in stream order (cuMemFreeAsync).
   [[nodiscard]] virtual bool frees_in_order() const noexcept { return false; }
   /// Give it back so: enqueue the driver's free on `stream` (natively, behind what was submitted there) and forget the
-  /// memory, so that the destructor does nothing. False when the driver refused; the destructor then frees.
+  /// memory, so that the destructor does nothing. False when the driver refused; the destructor then frees,
+  /// later, when what is on the stream is over.
   virtual bool free_in_order(StreamState& /*stream*/) noexcept { return false; }
 
   /// Identity for other processes; the same on every call.

@@ -161,6 +161,7 @@ class StreamState {
   bool must_hold(const Op& op) const noexcept;
   void submit(Op& op, std::uint64_t value);
   void submit_held(Op& op, std::uint64_t value);
+  void free_later(FreeOp& op, std::uint64_t value) noexcept;
   void run_call(CallOp& op, std::uint64_t value);
   void take_turn(Lock& lock);
   bool try_mark();
