@@ -43,4 +43,29 @@ class ContextScope {
   bool pushed_ = false;
 };
 
+/// The same for giving back, where nothing may be thrown. When the context cannot be made current, that is reported,
+/// and what was to be given back is leaked: `if (!scope) return`.
+class ReleaseScope {
+ public:
+  ReleaseScope(CUcontext context, const spi::DeviceState& device) noexcept {
+    CUcontext current = nullptr;
+    if (driver().CtxGetCurrent(&current) == CUDA_SUCCESS && current == context) return;
+    const auto pushed = driver().CtxPushCurrent(context);
+    pushed_ = pushed == CUDA_SUCCESS;
+    usable_ = pushed_;
+    report_failure(pushed, "cuCtxPushCurrent", device);
+  }
+  ReleaseScope(const ReleaseScope&) = delete;
+  ReleaseScope& operator=(const ReleaseScope&) = delete;
+  ~ReleaseScope() {
+    CUcontext mine = nullptr;
+    if (pushed_) driver().CtxPopCurrent(&mine);
+  }
+  explicit operator bool() const noexcept { return usable_; }
+
+ private:
+  RelaxedCapture relaxed_;
+  bool pushed_ = false, usable_ = true;
+};
+
 }  // namespace weir::cuda

@@ -110,16 +110,22 @@ void GpuStream::run_on(Gpu& other, Work work) {
     return work(turn.handle());
   }
   GpuStream& side = other.side_stream();
-  const EventRef before = events_->take(), after = other.events().take();
-  const Turn mine(*this);
-  check(driver().EventRecord(before->handle, mine.handle()), "cuEventRecord", device());
   {
-    const Turn theirs(side);
-    check(driver().StreamWaitEvent(side.handle(), before->handle, 0), "cuStreamWaitEvent", other);
-    work(side.handle());
-    check(driver().EventRecord(after->handle, side.handle()), "cuEventRecord", other);
+    const std::scoped_lock lock(sides_mutex_);
+    if (std::find(sides_.begin(), sides_.end(), &side) == sides_.end()) sides_.push_back(&side);
   }
-  check(driver().StreamWaitEvent(mine.handle(), after->handle, 0), "cuStreamWaitEvent", device());
+  side.follow(*this);
+  try {
+    {
+      const Turn theirs(side);
+      work(theirs.handle());
+    }
+    follow(side);
+  } catch (...) {
+    // Part of the work may be there, and this stream would not wait for it: the host does.
+    side.wait_natively();
+    throw;
+  }
 }
 
 void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {

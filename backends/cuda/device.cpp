@@ -69,7 +69,10 @@ Gpu::Gpu(const spi::Backend& owner, int index) {
 
 bool Gpu::has(CUdevice_attribute attribute) const {
   int value = 0;
-  return cuda::driver().DeviceGetAttribute(&value, attribute, handle_) == CUDA_SUCCESS && value != 0;
+  const auto result = cuda::driver().DeviceGetAttribute(&value, attribute, handle_);
+  if (result == CUDA_ERROR_INVALID_VALUE) return false;  // newer than the driver
+  check(result, "cuDeviceGetAttribute", "device ", ordinal);
+  return value != 0;
 }
 
 void Gpu::list_kinds() {
@@ -136,7 +139,17 @@ ValueGates& Gpu::gates() {
 }
 
 GpuStream& Gpu::side_stream() {
-  return once(side_stream_, [&] { return GpuStream::create(*this); });
+  const auto alive = [&] {
+    GpuStream* stream = side_stream_.load(std::memory_order_acquire);
+    return stream && !stream->lost() ? stream : nullptr;
+  };
+  if (GpuStream* stream = alive()) return *stream;
+  const std::scoped_lock lock(mutex_);
+  if (GpuStream* stream = alive()) return *stream;
+  GpuStream* made = GpuStream::create(*this);
+  ++side_streams_;
+  side_stream_.store(made, std::memory_order_release);
+  return *made;
 }
 
 std::size_t Gpu::free_memory() noexcept {

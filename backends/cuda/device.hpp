@@ -45,10 +45,16 @@ class Gpu final : public spi::DeviceState {
   [[nodiscard]] bool waits_for_values() const noexcept { return waits_for_values_; }
 
   CUcontext context();
-  EventPool& events();       ///< of the primary context
-  DriverPool& pool();        ///< never gives memory back at a synchronization
-  ValueGates& gates();       ///< waits for what only the host can see
-  GpuStream& side_stream();  ///< for what must run on this device on behalf of streams elsewhere
+  EventPool& events();  ///< of the primary context
+  DriverPool& pool();   ///< never gives memory back at a synchronization
+  ValueGates& gates();  ///< waits for what only the host can see
+  /// For what must run on this device on behalf of streams elsewhere. When an error has ended one, a new one takes its
+  /// place: it was everybody's.
+  GpuStream& side_stream();
+  /// The same, ended or not, for frees. There must have been one.
+  GpuStream& last_side_stream() noexcept { return *side_stream_.load(std::memory_order_acquire); }
+  /// How many there were. They are never destroyed, because their users come from everywhere.
+  std::size_t side_streams() const noexcept { return side_streams_.load(); }
 
   /// Bytes that the device reports as free; 0 when it does not say.
   std::size_t free_memory() noexcept;
@@ -67,6 +73,7 @@ class Gpu final : public spi::DeviceState {
   std::atomic<DriverPool*> pool_{nullptr};
   std::atomic<ValueGates*> gates_{nullptr};
   std::atomic<GpuStream*> side_stream_{nullptr};
+  std::atomic<std::size_t> side_streams_{0};
 };
 
 /// What describes a VMM allocation on the device with that ordinal.

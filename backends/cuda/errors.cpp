@@ -83,7 +83,7 @@ void fail(CUresult result, const char* call, const std::string& what) {
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;
   const auto code = code_of(result);
-  if (code == Errc::device_lost) {
+  if (code == Errc::device_lost && result != CUDA_ERROR_UNKNOWN) {
     static std::atomic<bool> said{false};
     if (said.exchange(true)) return;
   }

@@ -25,7 +25,7 @@ std::string describe(CUresult result);
 [[noreturn]] void fail(CUresult result, const char* call, const std::string& what);
 
 /// Report a failure in a place that must not throw. Silent when the driver is gone (process exit), and after the first
-/// time when the device is lost: then every call fails.
+/// time when the device is lost: then every call fails, which an unknown error alone does not mean.
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept;
 
 namespace detail {

@@ -11,19 +11,16 @@ namespace weir::cuda {
 
 Mapping::~Mapping() {
   if (!gpu_) return;
-  try {
-    const ContextScope scope(gpu_->context());
-    // What cannot be unmapped is leaked with its addresses: they may still be in use.
-    if (mapped_) {
-      const auto unmapped = driver().MemUnmap(address_, size_);
-      report_failure(unmapped, "cuMemUnmap", *gpu_);
-      if (unmapped != CUDA_SUCCESS) return;
-    }
-    if (address_) report_failure(driver().MemAddressFree(address_, size_), "cuMemAddressFree", *gpu_);
-    if (created_) report_failure(driver().MemRelease(handle_), "cuMemRelease", *gpu_);
-  } catch (const std::system_error& error) {
-    report_failure(static_cast<CUresult>(error.code().value()), "cuMemUnmap", *gpu_);
+  const ReleaseScope scope(gpu_->context(), *gpu_);
+  if (!scope) return;
+  // What cannot be unmapped is leaked with its addresses: they may still be in use.
+  if (mapped_) {
+    const auto unmapped = driver().MemUnmap(address_, size_);
+    report_failure(unmapped, "cuMemUnmap", *gpu_);
+    if (unmapped != CUDA_SUCCESS) return;
   }
+  if (address_) report_failure(driver().MemAddressFree(address_, size_), "cuMemAddressFree", *gpu_);
+  if (created_) report_failure(driver().MemRelease(handle_), "cuMemRelease", *gpu_);
 }
 
 CUresult Mapping::create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call) {

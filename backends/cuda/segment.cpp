@@ -25,15 +25,11 @@ void GpuSegment::place(CUdeviceptr at, void* host_address) noexcept {
 
 namespace {
 
-// Run a release in the device's context; what goes wrong is reported.
+// Run a release in the device's context, which is retained by now; what goes wrong is reported.
 template <class Release>
 void give_back(Gpu& gpu, const char* call, Release release) noexcept {
-  try {
-    const ContextScope scope(gpu.context());
-    report_failure(release(), call, gpu);
-  } catch (const std::system_error& error) {
-    report_failure(static_cast<CUresult>(error.code().value()), call, gpu);
-  }
+  const ReleaseScope scope(gpu.context(), gpu);
+  if (scope) report_failure(release(), call, gpu);
 }
 
 /// cuMemAlloc.
@@ -95,7 +91,8 @@ class AsyncSegment final : public GpuSegment {
   using GpuSegment::GpuSegment;
   ~AsyncSegment() override {
     if (!address) return;
-    give_back(gpu(), "cuMemFreeAsync", [&] { return driver().MemFreeAsync(address, gpu().side_stream().handle()); });
+    give_back(gpu(), "cuMemFreeAsync",
+              [&] { return driver().MemFreeAsync(address, gpu().last_side_stream().handle()); });
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
     call = "cuMemAllocFromPoolAsync";

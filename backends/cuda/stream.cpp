@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
+#include "host_calls.hpp"
 #include "stream_registry.hpp"
 #include "weir/error.hpp"
 
@@ -18,26 +19,7 @@ std::uint64_t this_thread() noexcept {
   return id;
 }
 
-struct HostCall {
-  std::function<void()> function;
-};
-
-// The driver forbids calls to it in here, and what the function owns may end in some: a thread of ours destroys it.
-void CUDA_CB run_host_call(void* data) noexcept {
-  auto* call = static_cast<HostCall*>(data);
-  try {
-    call->function();
-  } catch (const std::exception& error) {
-    report({{}, "Stream::call", error.what()});
-  } catch (...) {
-    report({{}, "Stream::call", "unknown exception"});
-  }
-  try {
-    reaper().run([call] { delete call; });
-  } catch (const std::exception& error) {
-    report({{}, "Stream::call: what the function owns is leaked", error.what()});
-  }
-}
+std::atomic<std::size_t> streams{0};
 
 }  // namespace
 
@@ -55,9 +37,12 @@ GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
     : StreamState(gpu), context_(context), native_(native), owned_(owned), foreign_(!owned) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
   events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
+  ++streams;
 }
 
-GpuStream::~GpuStream() = default;
+GpuStream::~GpuStream() { --streams; }
+
+std::size_t GpuStream::count() noexcept { return streams.load(); }
 
 GpuStream* GpuStream::create(Gpu& gpu) {
   const ContextScope scope(gpu.context());
@@ -74,12 +59,8 @@ GpuStream* GpuStream::create(Gpu& gpu) {
 void GpuStream::destroy() noexcept {
   if (foreign()) StreamRegistry::get().forget(*this);
   if (owned_) {  // returns at once; the driver ends the stream when its work is done
-    try {
-      const ContextScope scope(context_);
-      report_failure(driver().StreamDestroy(native_), "cuStreamDestroy", device());
-    } catch (const Error& error) {
-      report_failure(static_cast<CUresult>(error.code().value()), "cuStreamDestroy", device());
-    }
+    const ReleaseScope scope(context_, device());
+    if (scope) report_failure(driver().StreamDestroy(native_), "cuStreamDestroy", device());
   }
   delete this;
 }
@@ -101,6 +82,40 @@ CUstream GpuStream::hand_out() {
   return native_;
 }
 
+void GpuStream::follow(const GpuStream& other) {
+  const EventRef point = other.events_->take();
+  {
+    const Turn theirs(other);
+    check(driver().EventRecord(point->handle, theirs.handle()), "cuEventRecord", other.device());
+  }
+  const Turn mine(*this);
+  check(driver().StreamWaitEvent(mine.handle(), point->handle, 0), "cuStreamWaitEvent", device());
+}
+
+void GpuStream::wait_natively() noexcept {
+  const ReleaseScope scope(context_, device());
+  if (scope) report_failure(driver().StreamSynchronize(handle()), "cuStreamSynchronize", device());
+}
+
+void GpuStream::answered(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  HostCalls::get().notice(result, context_);
+  if (code_of(result) == Errc::device_lost && works_elsewhere()) {  // not device_lost: that would mean that all is over
+    throw Error(std::make_error_code(std::errc::operation_in_progress), std::string(call) + ": " + device().describe() +
+                                                                            ": " + describe(result) +
+                                                                            "; another device still works for it");
+  }
+  check(result, call, device());
+}
+
+bool GpuStream::works_elsewhere() noexcept {
+  const std::scoped_lock lock(sides_mutex_);
+  return std::any_of(sides_.begin(), sides_.end(), [](const GpuStream* side) {
+    const ReleaseScope scope(side->context_, side->device());
+    return !scope || driver().StreamQuery(side->native_) == CUDA_ERROR_NOT_READY;
+  });
+}
+
 void GpuStream::do_mark(std::uint64_t value) {
   {
     const std::scoped_lock lock(mutex_);
@@ -108,7 +123,7 @@ void GpuStream::do_mark(std::uint64_t value) {
   }
   const Turn turn(*this);
   EventRef event = events_->take();
-  check(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord", device());
+  answered(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord");
   const std::scoped_lock lock(mutex_);
   markers_.push_back({value, std::move(event)});
   last_marked_ = value;
@@ -120,7 +135,7 @@ std::uint64_t GpuStream::do_poll() {
   while (!markers_.empty()) {
     const auto state = driver().EventQuery(markers_.front().event->handle);
     if (state == CUDA_ERROR_NOT_READY) break;
-    check(state, "cuEventQuery", device());
+    answered(state, "cuEventQuery");
     completed_ = markers_.front().value;
     markers_.pop_front();
   }
@@ -145,7 +160,7 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point was waited for that was never recorded");
   const RelaxedCapture relaxed;
   if (timeout.count() < 0) {
-    check(driver().EventSynchronize(event->handle), "cuEventSynchronize", device());
+    answered(driver().EventSynchronize(event->handle), "cuEventSynchronize");
     return WaitStatus::ready;
   }
   // Most waits are short: look often at first, then ever less so.
@@ -153,7 +168,7 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
   for (std::chrono::nanoseconds pause{0};;) {
     const auto state = driver().EventQuery(event->handle);
     if (state == CUDA_SUCCESS) return WaitStatus::ready;
-    if (state != CUDA_ERROR_NOT_READY) check(state, "cuEventQuery", device());
+    if (state != CUDA_ERROR_NOT_READY) answered(state, "cuEventQuery");
     const auto waited = Clock::now() - start;
     if (waited >= timeout) return WaitStatus::timeout;
     if (waited < eager) continue;
@@ -164,14 +179,7 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
 
 void GpuStream::launch(std::function<void()>& function) {
   const Turn turn(*this);
-  auto call = std::make_unique<HostCall>();
-  call->function.swap(function);
-  const auto launched = driver().LaunchHostFunc(turn.handle(), run_host_call, call.get());
-  if (launched != CUDA_SUCCESS) {
-    function.swap(call->function);
-    check(launched, "cuLaunchHostFunc", device());
-  }
-  (void)call.release();
+  check(HostCalls::get().launch(context_, turn.handle(), function), "cuLaunchHostFunc", device());
 }
 
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }

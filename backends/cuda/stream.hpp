@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "context_scope.hpp"
 #include "device.hpp"
@@ -25,6 +26,9 @@ class GpuStream final : public spi::StreamState {
   /// when the stream is of another device.
   static spi::Ref<spi::StreamState> borrow(Gpu& gpu, CUstream native, std::shared_ptr<void> owner);
 
+  /// How many exist, of all devices: for tests that wait until their last owners have let them go.
+  static std::size_t count() noexcept;
+
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(device()); }
   /// The driver's stream for a call by this thread. Only while `context()` is current.
   [[nodiscard]] CUstream handle() const noexcept;
@@ -32,6 +36,12 @@ class GpuStream final : public spi::StreamState {
   /// Give the native handle out. From then on others may put work on it, so nothing is held back any more; what is
   /// held back already is waited for.
   CUstream hand_out();
+
+  /// Order everything that follows here after all that `other` has by now, in the driver and unknown to this timeline.
+  void follow(const GpuStream& other);
+
+  /// Wait on the host for all that the driver has here, lost or not. An error is reported.
+  void wait_natively() noexcept;
 
   /// The right context for calls on this stream. Throws unsupported when others capture the stream: weir's work and
   /// events have no place in somebody's graph.
@@ -70,6 +80,10 @@ class GpuStream final : public spi::StreamState {
 
   /// First event that covers `value`; empty when there is none, because the value is complete or was never marked.
   EventRef event_after(std::uint64_t value, bool& complete);
+  /// The driver said that of the work here: throw when it is an error.
+  void answered(CUresult result, const char* call);
+  /// Whether a side stream has work that was put there on this stream's behalf.
+  bool works_elsewhere() noexcept;
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
   /// Run `work(stream)` on a stream in the primary context of `gpu`, where its memory is, ordered as if it were on
@@ -90,6 +104,9 @@ class GpuStream final : public spi::StreamState {
   std::deque<Marker> markers_;  // in order, not known complete
   std::uint64_t last_marked_ = 0;
   std::uint64_t completed_ = 0;
+
+  std::mutex sides_mutex_;
+  std::vector<GpuStream*> sides_;  // where run_on() has put work
 
   friend class StreamRegistry;
 };

@@ -124,6 +124,11 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   return world().spoiled ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphDestroy(CUgraph) { return CUDA_SUCCESS; }
+CUresult CUDAAPI cuStreamQuery(CUstream handle) {
+  ENTER("cuStreamQuery");
+  STREAM(handle);
+  return stream->done < stream->issued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   ENTER("cuStreamSynchronize");
   UNSAFE();

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_calls.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "background.hpp"
+#include "driver.hpp"
+#include "errors.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+namespace {
+
+// Whether the driver answers so for ever after, and runs nothing any more.
+bool stops_context(CUresult result) noexcept {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+HostCalls& HostCalls::get() {
+  static auto& instance = []() -> HostCalls& {
+    auto& made = *new HostCalls;
+    made.first_.previous = made.first_.next = &made.first_;
+    return made;
+  }();
+  return instance;
+}
+
+void HostCalls::link(Call& call) {
+  call.previous = first_.previous;
+  call.next = &first_;
+  call.previous->next = first_.previous = &call;
+}
+
+void HostCalls::unlink(Call& call) {
+  call.previous->next = call.next;
+  call.next->previous = call.previous;
+}
+
+CUresult HostCalls::launch(CUcontext context, CUstream stream, std::function<void()>& function) {
+  auto call = std::make_unique<Call>();
+  call->context = context;
+  call->function.swap(function);
+  {
+    const std::scoped_lock lock(mutex_);
+    link(*call);
+  }
+  const auto launched = driver().LaunchHostFunc(stream, run, call.get());
+  if (launched == CUDA_SUCCESS) {
+    (void)call.release();
+    return launched;
+  }
+  const std::scoped_lock lock(mutex_);
+  unlink(*call);
+  function.swap(call->function);
+  return launched;
+}
+
+void CUDA_CB HostCalls::run(void* data) noexcept {
+  auto* call = static_cast<Call*>(data);
+  {
+    const std::scoped_lock lock(get().mutex_);
+    if (!call->function) return;  // let go of
+    get().unlink(*call);
+  }
+  try {
+    call->function();
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call", error.what()});
+  } catch (...) {
+    report({{}, "Stream::call", "unknown exception"});
+  }
+  try {
+    reaper().run([call] { delete call; });
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call: what the function owns is leaked", error.what()});
+  }
+}
+
+// The calls themselves stay: the driver may be about to begin with one.
+void HostCalls::notice(CUresult result, CUcontext context) noexcept {
+  if (!stops_context(result)) return;
+  for (;;) {
+    std::function<void()> function;
+    {
+      const std::scoped_lock lock(mutex_);
+      Call* call = first_.next;
+      while (call != &first_ && (call->context != context || !call->function)) call = call->next;
+      if (call == &first_) return;
+      function.swap(call->function);
+    }
+    try {
+      reaper().run([owned = std::move(function)] {});
+    } catch (const std::exception& error) {
+      report({{}, "Stream::call: the device has stopped", error.what()});
+    }
+  }
+}
+
+}  // namespace weir::cuda
