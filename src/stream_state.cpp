@@ -128,7 +128,7 @@ void StreamState::submit(Op& op, std::uint64_t value) {
                       [&](FreeOp& free) {
                         if (!free.segment->free_in_order(*this)) free_later(free, value);
                       },
-                      [&](MarkOp&) { do_mark(value); }},
+                      [&](MarkOp&) { do_mark(value); }, [](NativeOp&) {}},
              op);
 }
 

@@ -153,6 +153,17 @@ spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_
   return segment.release();
 }
 
+// Make the allocation a point of the stream, for which who uses the memory elsewhere waits. When that cannot be, the
+// memory is freed on another stream: after the host has seen it allocated.
+void number(GpuStream& stream) {
+  try {
+    (void)stream.put(spi::NativeOp{});
+  } catch (...) {
+    stream.wait_natively();
+    throw;
+  }
+}
+
 // Memory for a stream of another backend is allocated on a stream of ours, which the other one then waits for.
 spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, const spi::SegmentRequest& request,
                          Shortage& shortage) {
@@ -165,6 +176,7 @@ spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, cons
   auto segment = spi::Ref<spi::Segment>::adopt(
       take<AsyncSegment>(gpu, info, bytes, limit, shortage,
                          [&](AsyncSegment& made, const char*& call) { return made.take(pool, stream, call); }));
+  if (segment && ours) number(stream);
   if (segment && wanted && !ours) {
     const auto allocated = stream.put(spi::MarkOp{});
     wanted->put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(&stream), allocated});

@@ -57,7 +57,10 @@ struct FreeOp {
 /// Nothing; makes a point that can be observed.
 struct MarkOp {};
 
-using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, MarkOp>;
+/// Work that the backend has put on its native stream already: gives it a number.
+struct NativeOp {};
+
+using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, MarkOp, NativeOp>;
 
 /// A timeline. Counted by Streams, Events, Buffers and its own worker. Values grow by one per operation; a value is
 /// *submitted* once the driver has it and *reached* once it is complete. Everything public is thread-safe.
