@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "modelled_driver.hpp"
 #include "sink.hpp"
 #include "summary.hpp"
 #include "watchdog.hpp"
@@ -32,6 +33,7 @@ class Observer : public testing::EmptyTestEventListener {
     for (const Reported& report : take_reports()) {
       ADD_FAILURE() << "reported to the failure sink by " << report.where << ": " << report.message;
     }
+    if (const auto broken = take_violations(); !broken.empty()) ADD_FAILURE() << "the modelled driver saw\n" << broken;
   }
 
  private:
@@ -86,6 +88,12 @@ std::size_t count_late_reports() {
   return reports.size();
 }
 
+std::size_t count_late_violations() {
+  const auto broken = take_violations();
+  if (!broken.empty()) std::printf("the modelled driver saw after the last test\n%s", broken.c_str());
+  return broken.empty() ? 0 : 1;
+}
+
 std::size_t count_validation_errors() {
 #if WEIR_HAS_VULKAN
   const auto count = static_cast<std::size_t>(vulkan::validation_errors());
@@ -111,6 +119,7 @@ int main(int argc, char** argv) {
   testing::UnitTest::GetInstance()->listeners().Append(new Observer);
   testing::AddGlobalTestEnvironment(new Summary);
   const int result = RUN_ALL_TESTS();
-  const std::size_t wrong = count_missing() + count_late_reports() + count_validation_errors();
+  const std::size_t wrong =
+      count_missing() + count_late_reports() + count_late_violations() + count_validation_errors();
   return result != 0 || wrong != 0 ? 1 : 0;
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver fails on demand: nothing is left behind, nothing hangs. Needs the driver of fake/.
-#include <dlfcn.h>
-#include <stdlib.h>
-
 #include <future>
-#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
+#include "modelled_driver.hpp"
 #include "native.hpp"
 #include "sink.hpp"
 #include "weir/spi/backend.hpp"
@@ -23,10 +20,8 @@ class Failures : public CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    const char* path = getenv("WEIR_CUDA_LIBRARY");
-    void* library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-    fail_ = library ? reinterpret_cast<decltype(fail_)>(dlsym(library, "fake_cuda_fail")) : nullptr;
-    live_ = library ? reinterpret_cast<decltype(live_)>(dlsym(library, "fake_cuda_live")) : nullptr;
+    fail_ = reinterpret_cast<decltype(fail_)>(test::find_in_model("fake_cuda_fail"));
+    live_ = reinterpret_cast<decltype(live_)>(test::find_in_model("fake_cuda_live"));
     if (!fail_ || !live_) GTEST_SKIP() << "real drivers do not fail on demand";
     (void)test::take_reports();
   }
@@ -37,16 +32,10 @@ class Failures : public CudaTest {
   /// The next call of that name returns `code`.
   void fail_next(const char* call, CUresult code) { fail_(call, 1, code); }
   void forget() { fail_("", 0, 0); }
-  /// What the driver holds, once it stops changing: releases happen on other threads.
+  /// What the driver holds when weir and all streams have nothing to do.
   std::size_t live() {
-    std::size_t last = live_();
-    for (int same = 0; same < 20;) {
-      std::this_thread::sleep_for(1ms);
-      const auto now = live_();
-      same = now == last ? same + 1 : 0;
-      last = now;
-    }
-    return last;
+    (void)cuda::make_device_resource(gpu())->trim(0);
+    return live_();
   }
 
  private:
@@ -141,6 +130,25 @@ TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
   (void)resource->trim(0);
   EXPECT_EQ(resource->stats().reserved, 0U);
   EXPECT_EQ(test::take_reports().size(), 1U) << "said once";
+}
+
+// The driver calls no function any more then; who waits for the end of what it owns must not wait for ever.
+TEST_F(Failures, ADeviceThatStopsLetsGoOfWhatHostCallsOwn) {
+  const auto fault = reinterpret_cast<void (*)(int, int)>(test::find_in_model("fake_cuda_fault"));
+  auto answer = std::make_shared<std::promise<void>>();
+  auto ended = answer->get_future();
+  {
+    const NativeStream busy;
+    const Stream stream(gpu());
+    Busy kernel(busy.get());
+    stream.wait(cuda::borrow(gpu(), busy.get()).record());
+    stream.call([answer = std::move(answer)] { answer->set_value(); });
+    fault(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    EXPECT_THROW(ended.get(), std::future_error) << "broken promise";
+    forget();
+  }
+  (void)test::take_reports();
 }
 
 TEST_F(Failures, AWaitForATimelineThatIsLostEnds) {

@@ -114,9 +114,9 @@ CUcontext primary(int ordinal) {
 }
 
 OtherContext::OtherContext() {
-  const CUcontext before = Current::now();
   must(api().CtxCreate(&context_, 0, 0), "cuCtxCreate");
-  must(api().CtxSetCurrent(before), "cuCtxSetCurrent");
+  CUcontext mine = nullptr;
+  must(api().CtxPopCurrent(&mine), "cuCtxPopCurrent");
 }
 OtherContext::~OtherContext() { EXPECT_CU(api().CtxDestroy(context_)); }
 

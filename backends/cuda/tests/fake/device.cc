@@ -24,20 +24,36 @@ CUresult CUDAAPI cuInit(unsigned int) {
   const Lock lock(lock_of_all());
   if (!world().primaries.empty()) return CUDA_SUCCESS;
   read_failures();
-  if (const auto refused = enter("cuInit")) return refused;
-  for (int i = 0; i < number("FAKE_CUDA_DEVICES", 1); ++i)
-    world().primaries.push_back(new Context{i, nullptr, {}, ++world().last_id});
+  if (const auto refused = injected("cuInit")) return refused;
+  for (int i = 0; i < number("FAKE_CUDA_DEVICES", 1); ++i) {
+    auto* const context = new Context{};
+    context->device = i;
+    context->id = ++world().last_id;
+    world().primaries.push_back(context);
+    world().contexts.insert(context);
+    made(Kind::context);
+  }
   world().used.resize(world().primaries.size());
   return world().primaries.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char** text) {
+#define NAME(code) \
+  case code: *text = #code; break
   switch (error) {
-    case CUDA_ERROR_OUT_OF_MEMORY: *text = "CUDA_ERROR_OUT_OF_MEMORY"; break;
-    case CUDA_ERROR_INVALID_VALUE: *text = "CUDA_ERROR_INVALID_VALUE"; break;
-    case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+    NAME(CUDA_ERROR_OUT_OF_MEMORY);
+    NAME(CUDA_ERROR_INVALID_VALUE);
+    NAME(CUDA_ERROR_INVALID_HANDLE);
+    NAME(CUDA_ERROR_INVALID_CONTEXT);
+    NAME(CUDA_ERROR_ILLEGAL_ADDRESS);
+    NAME(CUDA_ERROR_LAUNCH_FAILED);
+    NAME(CUDA_ERROR_NOT_PERMITTED);
+    NAME(CUDA_ERROR_NOT_SUPPORTED);
+    NAME(CUDA_ERROR_OPERATING_SYSTEM);
+    NAME(CUDA_ERROR_UNKNOWN);
     default: *text = "CUDA_ERROR"; break;
   }
+#undef NAME
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGetErrorString(CUresult, const char** text) {

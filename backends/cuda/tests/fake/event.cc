@@ -2,56 +2,85 @@
 // Events.
 #include "world.hpp"
 
-#include <algorithm>
-
 using namespace fake;
+
+namespace {
+
+CUresult event_of(const char* call, CUevent handle, Event*& found) {
+  found = reinterpret_cast<Event*>(handle);
+  if (!world().events.count(found)) return violation(call, "not an event, or destroyed", CUDA_ERROR_INVALID_HANDLE);
+  return found->context->fault;
+}
+
+}  // namespace
+
+#define EVENT(handle)     \
+  Event* event = nullptr; \
+  if (const CUresult refused = event_of(call, handle, event)) return refused
 
 extern "C" {
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream on, CUevent handle, unsigned int) {
-  ENTER("cuStreamWaitEvent");
-  STREAM(on);
-  const auto progress = reinterpret_cast<Event*>(handle)->progress;
-  push(stream, [progress, wanted = progress->recorded] {
-    Lock inner(lock_of_all());
-    changed().wait(inner, [&] { return progress->completed >= wanted; });
-  });
-  return CUDA_SUCCESS;
-}
 CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned int) {
-  ENTER("cuEventCreate");
-  NEED_CONTEXT();
-  *event = reinterpret_cast<CUevent>(new Event{here().current.back(), std::make_shared<Progress>()});
+  ENTER_IN_CONTEXT("cuEventCreate");
+  auto* const created = new Event{here().current.back(), nullptr};
+  world().events.insert(created);
+  made(Kind::event);
+  *event = reinterpret_cast<CUevent>(created);
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuEventDestroy(CUevent event) {
+
+CUresult CUDAAPI cuEventDestroy(CUevent handle) {
   ENTER("cuEventDestroy");
-  delete reinterpret_cast<Event*>(event);
+  auto* const event = reinterpret_cast<Event*>(handle);
+  if (world().events.erase(event) == 0) {
+    return violation(call, "not an event, or destroyed twice", CUDA_ERROR_INVALID_HANDLE);
+  }
+  delete event;
+  ended(Kind::event);
   return CUDA_SUCCESS;
 }
+
 CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream on) {
-  ENTER("cuEventRecord");
+  ENTER_IN_CONTEXT("cuEventRecord");
   STREAM(on);
-  auto* event = reinterpret_cast<Event*>(handle);
-  if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
-  const auto value = ++event->progress->recorded;
-  push(stream, [progress = event->progress, value] {
-    const Lock inner(lock_of_all());
-    progress->completed = std::max(progress->completed, value);
-  });
+  EVENT(handle);
+  if (event->context != stream->context) {
+    return violation(call, "an event of another context than the stream's", CUDA_ERROR_INVALID_HANDLE);
+  }
+  event->last = std::make_shared<Record>();
+  push_record(call, stream, event->last);
   return CUDA_SUCCESS;
 }
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream on, CUevent handle, unsigned int) {
+  ENTER_IN_CONTEXT("cuStreamWaitEvent");
+  STREAM(on);
+  EVENT(handle);
+  push_wait(call, stream, event->last);
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuEventQuery(CUevent handle) {
   ENTER("cuEventQuery");
   UNSAFE();
-  const auto& progress = *reinterpret_cast<Event*>(handle)->progress;
-  return progress.completed >= progress.recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  EVENT(handle);
+  if (!event->last) return CUDA_SUCCESS;
+  if (!event->last->complete) return CUDA_ERROR_NOT_READY;
+  observe(event->last->clock);
+  return CUDA_SUCCESS;
 }
+
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   ENTER("cuEventSynchronize");
   UNSAFE();
-  const auto progress = reinterpret_cast<Event*>(handle)->progress;
-  changed().wait(lock, [&, wanted = progress->recorded] { return progress->completed >= wanted; });
+  EVENT(handle);
+  const RecordRef record = event->last;
+  if (!record) return CUDA_SUCCESS;
+  const Context& context = *event->context;
+  const int epoch = context.epoch;
+  changed().wait(lock, [&] { return record->complete || context.epoch != epoch; });
+  if (context.epoch != epoch) return context.fault ? context.fault : CUDA_ERROR_LAUNCH_FAILED;
+  observe(record->clock);
   return CUDA_SUCCESS;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that fail on demand.
-#include "world.hpp"
-
+// Calls that fail on demand, and faults of the device.
 #include <sstream>
+
+#include "world.hpp"
 
 using namespace fake;
 
@@ -22,9 +22,38 @@ std::vector<Failure>& failures() {
 
 }  // namespace
 
+bool sticky(CUresult code) {
+  switch (code) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+  }
+}
+
+void fault(Context& context, CUresult code) {
+  context.fault = code;
+  ++context.epoch;
+  for (const Stream* stream : world().streams) {
+    if (stream->context == &context) world().observed.raise(stream->id, stream->issued);
+  }
+  changed().notify_all();
+}
+
 CUresult injected(const char* call) {
   for (auto& failure : failures()) {
-    if (failure.call == call && --failure.countdown == 0) return failure.code;
+    if (failure.call != call || --failure.countdown != 0) continue;
+    if (sticky(failure.code) && !world().primaries.empty()) {
+      fault(here().current.empty() ? *world().primaries[0] : *here().current.back(), failure.code);
+    }
+    return failure.code;
   }
   return CUDA_SUCCESS;
 }
@@ -44,13 +73,19 @@ void read_failures() {
 
 extern "C" {
 
-/// For tests: the n-th call of that name from now on returns `code`. 0 forgets all failures.
+/// For tests: the n-th call of that name from now on returns `code`; when that is a fault, so does every later one. 0
+/// forgets all failures, and brings contexts with a fault back, without the work that was pending in them.
 void fake_cuda_fail(const char* call, int nth, int code) {
   const Lock lock(lock_of_all());
-  if (nth == 0)
-    failures().clear();
-  else
-    failures().push_back({call, nth, static_cast<CUresult>(code)});
+  if (nth != 0) return failures().push_back({call, nth, static_cast<CUresult>(code)});
+  failures().clear();
+  for (Context* context : world().contexts) context->fault = CUDA_SUCCESS;
+}
+
+/// For tests: something that runs on the device goes wrong; all work in the primary context ends with it.
+void fake_cuda_fault(int device, int code) {
+  const Lock lock(lock_of_all());
+  fault(*world().primaries.at(static_cast<std::size_t>(device)), static_cast<CUresult>(code));
 }
 
 }  // extern "C"

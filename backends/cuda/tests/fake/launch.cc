@@ -1,56 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host functions, waits for values, and the one kernel: it spins until the word that its argument points to is set.
-#include "world.hpp"
-
 #include <atomic>
 #include <chrono>
-#include <thread>
+
+#include "world.hpp"
 
 using namespace fake;
 
+namespace {
+
+// Memory has no bell: as the device does, its model looks again and again, until a fault of the context ends that.
+template <class Condition>
+void poll(Stream& self, int epoch, Condition holds) {
+  constexpr std::chrono::microseconds again{50};
+  Lock lock(lock_of_all());
+  while (!holds() && self.context->epoch == epoch) self.arrived.wait_for(lock, again);
+}
+
+// The host may have written the word after anything that it knows complete.
+void learn_from_host(Stream& self) { self.clock.host = world().observed.now(); }
+
+}  // namespace
+
 extern "C" {
 
-CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_t value, unsigned int) {
-  ENTER("cuStreamWaitValue64");
+CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_t value, unsigned int flags) {
+  ENTER_IN_CONTEXT("cuStreamWaitValue64");
   STREAM(on);
-  push(stream, [=] {
-    auto& word = *reinterpret_cast<cuuint64_t*>(address);
-    while (static_cast<std::int64_t>(std::atomic_ref(word).load() - value) < 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds{50});
-    }
-  });
+  if (address % sizeof value || flags != CU_STREAM_WAIT_VALUE_GEQ) return violation(call, "not aligned, or not GEQ");
+  Job job;
+  job.call = call;
+  if (const auto refused = touch(call, *stream->context, address, sizeof value, false, job.uses)) return refused;
+  job.run = [=, epoch = stream->context->epoch](Stream& self) {
+    poll(self, epoch, [&] {
+      auto& word = *reinterpret_cast<cuuint64_t*>(address);
+      return static_cast<std::int64_t>(std::atomic_ref(word).load() - value) >= 0;
+    });
+  };
+  job.after = learn_from_host;
+  push(stream, std::move(job));
   return CUDA_SUCCESS;
 }
+
+/// Functions of different streams run one after the other, which a driver may do. After a fault none is called.
 CUresult CUDAAPI cuLaunchHostFunc(CUstream on, CUhostFn function, void* data) {
-  ENTER("cuLaunchHostFunc");
+  ENTER_IN_CONTEXT("cuLaunchHostFunc");
   STREAM(on);
-  push(stream, [=] {
+  Job job;
+  job.call = call;
+  job.run = [=, epoch = stream->context->epoch](Stream& self) {
+    Lock turn(lock_of_all());
+    changed().wait(turn, [&] { return !world().in_host_function || self.context->epoch != epoch; });
+    if (self.context->epoch != epoch) return;
+    world().in_host_function = true;
+    observe(self.clock);
+    turn.unlock();
     here().in_host_function = true;
     function(data);
     here().in_host_function = false;
-  });
+    turn.lock();
+    world().in_host_function = false;
+    changed().notify_all();
+  };
+  job.after = learn_from_host;
+  push(stream, std::move(job));
   return CUDA_SUCCESS;
 }
+
 CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void*) {
-  ENTER("cuModuleLoadData");
+  ENTER_IN_CONTEXT("cuModuleLoadData");
   *module = nullptr;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
-  ENTER("cuModuleGetFunction");
+  ENTER_IN_CONTEXT("cuModuleGetFunction");
   *function = nullptr;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                                 unsigned int, unsigned int, CUstream on, void** arguments, void**) {
-  ENTER("cuLaunchKernel");
+  ENTER_IN_CONTEXT("cuLaunchKernel");
   STREAM(on);
-  push(stream, [word = *static_cast<unsigned int**>(arguments[0])] {
+  Job job;
+  job.call = call;
+  const auto address = *static_cast<CUdeviceptr*>(arguments[0]);
+  if (const auto refused = touch(call, *stream->context, address, sizeof(unsigned int), false, job.uses))
+    return refused;
+  job.run = [address, epoch = stream->context->epoch](Stream& self) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-    while (!std::atomic_ref(*word).load() && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::microseconds{50});
-    }
-  });
+    poll(self, epoch, [&] {
+      return std::atomic_ref(*reinterpret_cast<unsigned int*>(address)).load() != 0 ||
+             std::chrono::steady_clock::now() >= limit;
+    });
+  };
+  push(stream, std::move(job));
   return CUDA_SUCCESS;
 }
 

@@ -1,17 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is allocated at once: of the device, of the host, managed. What is freed is unmapped.
-#include "world.hpp"
-
+// Memory that is allocated at once: of the device, of the host, managed. Who may touch which bytes, and for how long.
 #include <sys/mman.h>
+
+#include "world.hpp"
 
 using namespace fake;
 
+namespace {
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+void* take_pages(std::size_t bytes) {
+  void* memory =
+      mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+// What is at an address that no allocation covers.
+std::string absent(CUdeviceptr address) {
+  const auto& gone = world().gone;
+  auto next = gone.upper_bound(address);
+  if (next != gone.begin() && address - std::prev(next)->first < (std::size_t{1} << 40)) {
+    --next;
+    return hex(address) + " is not allocated; memory at " + hex(next->first) + " was: " + next->second;
+  }
+  return hex(address) + " was never allocated";
+}
+
+}  // namespace
+
 namespace fake {
 
-static void* take_pages(std::size_t bytes) {
-  void* memory = mmap(nullptr, (bytes + page - 1) / page * page, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
+Memory::~Memory() {
+  if (!mapped && address) munmap(reinterpret_cast<void*>(address), whole_pages(size));
 }
 
 CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device) {
@@ -21,30 +42,99 @@ CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bo
   if (bytes > 64 * total_bytes || (counts && bytes > total_bytes - (total_bytes / 16) - used)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  void* memory = take_pages(bytes);
-  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* pages = take_pages(bytes);
+  if (!pages) return CUDA_ERROR_OUT_OF_MEMORY;
   if (counts) used += bytes;
-  *address = reinterpret_cast<CUdeviceptr>(memory);
-  world().allocations[*address] = {bytes, type, managed, device, false};
+  auto memory = std::make_shared<Memory>();
+  *address = memory->address = reinterpret_cast<CUdeviceptr>(pages);
+  memory->size = bytes;
+  memory->type = type;
+  memory->managed = managed;
+  memory->device = device;
+  auto& gone = world().gone;
+  gone.erase(gone.lower_bound(*address), gone.lower_bound(*address + bytes));
+  world().allocations[*address] = std::move(memory);
+  made(Kind::allocation);
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address) {
+void remove(const char* call, const MemoryRef& memory) {
+  world().gone[memory->address] = std::to_string(memory->size) + " bytes, ended by " + call;
+  if (world().gone.size() > 1000) world().gone.erase(world().gone.begin());
+  if (memory->mapped) {
+    world().allocations.erase(memory->address);
+    return;
+  }
+  if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed)
+    world().used[static_cast<std::size_t>(memory->device)] -= memory->size;
+  ended(Kind::allocation);
+  world().allocations.erase(memory->address);
+}
+
+void check_uses(const char* call, const Memory& memory, const std::map<Id, std::uint64_t>& uses, const Clock& end) {
+  for (const auto& [stream, work] : uses) {
+    if (end.covers(stream, work, world().observed)) continue;
+    violation(call, std::to_string(memory.size) + " bytes at " + hex(memory.address) + " end before work " +
+                        std::to_string(work) + " of stream " + std::to_string(stream) +
+                        ", which uses them, is known to be over");
+    return;
+  }
+}
+
+Clock host_now() { return {{}, world().observed.now()}; }
+
+CUresult release(const char* call, CUdeviceptr address, bool host) {
   const auto found = world().allocations.find(address);
-  if (found == world().allocations.end() || found->second.mapped) return CUDA_ERROR_INVALID_VALUE;
-  const Allocation gone = found->second;
-  world().allocations.erase(found);
-  if (gone.type == CU_MEMORYTYPE_DEVICE && !gone.managed)
-    world().used[static_cast<std::size_t>(gone.device)] -= gone.size;
-  munmap(reinterpret_cast<void*>(address), (gone.size + page - 1) / page * page);
+  if (found == world().allocations.end()) {
+    const auto inside = memory_at(address);
+    return violation(call, inside ? hex(address) + " is inside of memory at " + hex(inside->address) : absent(address));
+  }
+  const MemoryRef memory = found->second;
+  if (memory->mapped) return violation(call, hex(address) + " is mapped, not allocated");
+  if (memory->freeing) return violation(call, hex(address) + " was given to cuMemFreeAsync already");
+  if (host != (memory->type == CU_MEMORYTYPE_HOST))
+    return violation(call, hex(address) + " is not memory of that kind");
+  check_uses(call, *memory, memory->uses, host_now());
+  remove(call, memory);
   return CUDA_SUCCESS;
 }
 
-const std::pair<const CUdeviceptr, Allocation>* allocation_at(CUdeviceptr address) {
+MemoryRef memory_at(CUdeviceptr address) {
   auto next = world().allocations.upper_bound(address);
   if (next == world().allocations.begin()) return nullptr;
   --next;
-  return address - next->first < next->second.size ? &*next : nullptr;
+  return address - next->first < next->second->size ? next->second : nullptr;
+}
+
+CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::size_t bytes, bool writes,
+               std::vector<MemoryRef>& uses) {
+  for (std::size_t covered = 0; covered < bytes;) {
+    const MemoryRef memory = memory_at(at + covered);
+    if (!memory) {
+      return violation(call, covered ? std::to_string(bytes) + " bytes at " + hex(at) + " reach beyond the " +
+                                           std::to_string(covered) + " that are there"
+                                     : absent(at));
+    }
+    if (memory->freeing) {
+      return violation(call, hex(at) + " is used after cuMemFreeAsync of memory at " + hex(memory->address));
+    }
+    if (memory->mapped) {
+      const auto access = memory->access.find(context.device);
+      if (access == memory->access.end()) {
+        return violation(call, hex(at) + " is mapped without access for device " + std::to_string(context.device));
+      }
+      if (writes && !access->second) return violation(call, hex(at) + " is mapped for reading only");
+    }
+    uses.push_back(memory);
+    // Mapped handles in a row are one piece of memory; allocations beside each other are not.
+    const std::size_t step = memory->size - (at + covered - memory->address);
+    if (step < bytes - covered && !memory->mapped) {
+      return violation(call, std::to_string(bytes) + " bytes at " + hex(at) + " reach beyond memory at " +
+                                 hex(memory->address) + " of " + std::to_string(memory->size));
+    }
+    covered += step;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace fake
@@ -52,26 +142,23 @@ const std::pair<const CUdeviceptr, Allocation>* allocation_at(CUdeviceptr addres
 extern "C" {
 
 CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
-  ENTER("cuMemGetInfo");
-  NEED_CONTEXT();
+  ENTER_IN_CONTEXT("cuMemGetInfo");
   *total = total_bytes;
   *free = total_bytes - world().used[static_cast<std::size_t>(here().current.back()->device)];
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* address, size_t bytes) {
-  ENTER("cuMemAlloc");
-  NEED_CONTEXT();
+  ENTER_IN_CONTEXT("cuMemAlloc");
   UNSAFE();
   return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, false, here().current.back()->device);
 }
 CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
-  ENTER("cuMemFree");
+  ENTER_IN_CONTEXT("cuMemFree");
   UNSAFE();
-  return release(address);
+  return release(call, address, false);
 }
 CUresult CUDAAPI cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
-  ENTER("cuMemHostAlloc");
-  NEED_CONTEXT();
+  ENTER_IN_CONTEXT("cuMemHostAlloc");
   UNSAFE();
   CUdeviceptr address = 0;
   const auto result = allocate(&address, bytes, CU_MEMORYTYPE_HOST, false, here().current.back()->device);
@@ -79,42 +166,42 @@ CUresult CUDAAPI cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
   return result;
 }
 CUresult CUDAAPI cuMemFreeHost(void* memory) {
-  ENTER("cuMemFreeHost");
+  ENTER_IN_CONTEXT("cuMemFreeHost");
   UNSAFE();
-  return release(reinterpret_cast<CUdeviceptr>(memory));
+  return release(call, reinterpret_cast<CUdeviceptr>(memory), true);
 }
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned int) {
-  ENTER("cuMemHostGetDevicePointer");
-  NEED_CONTEXT();
+  ENTER_IN_CONTEXT("cuMemHostGetDevicePointer");
+  const auto found = memory_at(reinterpret_cast<CUdeviceptr>(memory));
+  if (!found || found->type != CU_MEMORYTYPE_HOST) return violation(call, "not page-locked memory");
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int) {
-  ENTER("cuMemAllocManaged");
-  NEED_CONTEXT();
+  ENTER_IN_CONTEXT("cuMemAllocManaged");
   UNSAFE();
   return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, true, here().current.back()->device);
 }
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   ENTER("cuMemGetAddressRange");
-  const auto* found = allocation_at(address);
+  const auto found = memory_at(address);
   if (!found) return CUDA_ERROR_NOT_FOUND;
-  *base = found->first;
-  *size = found->second.size;
+  *base = found->address;
+  *size = found->size;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   ENTER("cuPointerGetAttribute");
-  const auto* found = allocation_at(address);
+  const auto found = memory_at(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned int*>(data) = found->second.type; break;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *static_cast<unsigned int*>(data) = found->second.managed; break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = found->second.device; break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned int*>(data) = found->type; break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *static_cast<unsigned int*>(data) = found->managed; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = found->device; break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *static_cast<CUdeviceptr*>(data) = address; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(data) = found->first; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<std::size_t*>(data) = found->second.size; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(data) = found->address; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<std::size_t*>(data) = found->size; break;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;

@@ -13,10 +13,10 @@ CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint6
       {"cuCtxCreate", reinterpret_cast<void*>(&fake_cuCtxCreate)},
 #define WEIR_CUDA_SYMBOL(symbol, version) {"cu" #symbol, reinterpret_cast<void*>(&::cu##symbol)},
 #include "../../symbols.inc"
-      WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamSynchronize, 0)
-          WEIR_CUDA_SYMBOL(StreamBeginCapture, 0) WEIR_CUDA_SYMBOL(StreamEndCapture, 0)
-              WEIR_CUDA_SYMBOL(GraphDestroy, 0) WEIR_CUDA_SYMBOL(MemAllocAsync, 0) WEIR_CUDA_SYMBOL(ModuleLoadData, 0)
-                  WEIR_CUDA_SYMBOL(ModuleGetFunction, 0) WEIR_CUDA_SYMBOL(LaunchKernel, 0)
+      WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamBeginCapture, 0)
+          WEIR_CUDA_SYMBOL(StreamEndCapture, 0) WEIR_CUDA_SYMBOL(GraphDestroy, 0) WEIR_CUDA_SYMBOL(MemAllocAsync, 0)
+              WEIR_CUDA_SYMBOL(ModuleLoadData, 0) WEIR_CUDA_SYMBOL(ModuleGetFunction, 0)
+                  WEIR_CUDA_SYMBOL(LaunchKernel, 0)
 #undef WEIR_CUDA_SYMBOL
   };
   const auto found = table.find(name);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA driver without a GPU, for tests of the backend's logic: streams are threads, device memory is main memory that
-// is unmapped when it is freed, a call from a host function aborts. Any call can be made to fail. Knobs:
+// A CUDA driver without a GPU, for tests of the backend's logic, as strict as the strictest real one: streams are
+// threads, device memory is main memory that is unmapped when it is freed. What a real driver refuses is refused with
+// its code, what would be undefined behaviour is recorded (violations.cc), and any call can be made to fail. Knobs:
 //   FAKE_CUDA_DEVICES=n            devices shown (1)
 //   FAKE_CUDA_VERSION=n            CUDA version shown (13000)
 //   FAKE_CUDA_FAIL=cuMemMap:2:999  the second cuMemMap returns 999; several, separated by commas
+//   FAKE_CUDA_REPORT=1             objects made and destroyed, on stderr at the end of the process
 #include "world.hpp"
-
-#include <cstdio>
 
 namespace fake {
 
@@ -36,11 +36,17 @@ int number(const char* name, int fallback) {
 }
 
 CUresult enter(const char* call) {
-  if (here().in_host_function) {
-    std::fprintf(stderr, "fake CUDA: %s called in a host function\n", call);
-    std::abort();
-  }
+  if (here().in_host_function) return violation(call, "called in a host function", CUDA_ERROR_NOT_PERMITTED);
+  if (world().primaries.empty()) return violation(call, "called before cuInit", CUDA_ERROR_NOT_INITIALIZED);
   return injected(call);
+}
+
+CUresult enter_in_context(const char* call) {
+  if (const CUresult refused = enter(call)) return refused;
+  if (here().current.empty()) return violation(call, "no context is current", CUDA_ERROR_INVALID_CONTEXT);
+  const Context& context = *here().current.back();
+  if (context.destroyed) return violation(call, "the current context is destroyed", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return context.fault;
 }
 
 bool safe_while_capturing() {
@@ -50,10 +56,3 @@ bool safe_while_capturing() {
 }
 
 }  // namespace fake
-
-/// For tests: live allocations, address ranges, handles and mappings together.
-extern "C" std::size_t fake_cuda_live() {
-  const fake::Lock lock(fake::lock_of_all());
-  const auto& all = fake::world();
-  return all.allocations.size() + all.ranges.size() + all.handles.size() + all.mappings.size();
-}

@@ -14,8 +14,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "clock.hpp"
 
 namespace fake {
 
@@ -30,48 +33,81 @@ std::mutex& lock_of_all();
 /// Notified whenever something changed that somebody may wait for.
 std::condition_variable& changed();
 
-struct Allocation {
-  std::size_t size;
-  CUmemorytype type;
-  bool managed;
-  int device;
-  bool mapped;  // of a handle
+/// One allocation, or one mapping of a handle. Its pages stay as long as work that was given them is pending, so that a
+/// free that comes too early is told and does not crash.
+struct Memory {
+  CUdeviceptr address = 0;
+  std::size_t size = 0;
+  CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+  bool managed = false;
+  int device = 0;
+  bool mapped = false;   // a handle's; else with pages of its own
+  bool freeing = false;  // cuMemFreeAsync was called: nobody may name it any more
+  Id born_on = 0;        // allocated in order of that stream, as this piece of its work
+  std::uint64_t born = 0;
+  std::map<Id, std::uint64_t> uses;  // work that touches it, the last of each stream
+  std::map<int, bool> access;        // of a mapping: devices that may, and whether they may write
+
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
 };
+using MemoryRef = std::shared_ptr<Memory>;
 
 struct Handle {
   int fd;
   std::size_t size;
   int device;
   bool exportable;
-  int references;
+  int owners;  // handles given out and not released
+  int mappings;
 };
 
 struct Range {
   std::size_t size;
+  bool keep = false;  // work on a mapping in it was pending when that ended: its addresses are never used again
 };
 
-struct Progress {
-  std::uint64_t recorded = 0, completed = 0;
+/// One cuEventRecord.
+struct Record {
+  bool complete = false;
+  Clock clock;
 };
+using RecordRef = std::shared_ptr<Record>;
 
 struct Event {
   Context* context;
-  std::shared_ptr<Progress> progress;
+  RecordRef last;
 };
 
 struct Context {
   int device = 0;
   Stream* legacy = nullptr;
   std::vector<Stream*> per_thread;
-  unsigned long long id = 0;
+  Id id = 0;
+  bool destroyed = false;
+  CUresult fault = CUDA_SUCCESS;  // sticky
+  int epoch = 0;                  // work of an earlier one died with a fault
+};
+
+/// A piece of work. `run` without the lock, then `after` with it; of the two only `after` when a fault ended it.
+struct Job {
+  const char* call = "";
+  std::function<void(Stream&)> run, after;
+  std::vector<MemoryRef> uses;
+  Time host = 0;  // when it was put on the stream
+  int epoch = 0;
 };
 
 struct Stream {
   Context* context;
-  unsigned long long id;
-  std::deque<std::function<void()>> work;
-  bool ended = false, capturing = false;
+  Id id;
+  std::deque<Job> work;
+  bool running = false, ended = false, capturing = false;
   std::uint64_t issued = 0, done = 0;
+  std::condition_variable arrived;  // work, or the end
+  Clock clock;                      // what is ordered before its next piece of work
 };
 
 struct Pool {
@@ -80,16 +116,23 @@ struct Pool {
 };
 
 struct World {
-  std::map<CUdeviceptr, Allocation> allocations;
+  std::map<CUdeviceptr, MemoryRef> allocations;
+  std::map<CUdeviceptr, std::string> gone;  // where memory was that is freed, and by which call
   std::map<CUdeviceptr, Range> ranges;
   std::map<CUmemGenericAllocationHandle, Handle> handles;
   std::map<CUdeviceptr, CUmemGenericAllocationHandle> mappings;
-  std::vector<Context*> primaries, others;
+  std::vector<Context*> primaries;
+  std::set<Context*> contexts;  // all that were ever made: their objects stay
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Pool*> pools;
   std::vector<std::size_t> used;
-  std::vector<Pool*> pools;
-  unsigned long long last_id = 0;
+  Observed observed;
+  Id last_id = 0;
   int captures = 0;
+  std::uint64_t rests = 0;  // changed to send threads without work away
   bool spoiled = false;
+  bool in_host_function = false;  // of some stream
 };
 World& world();
 
@@ -127,39 +170,80 @@ int number(const char* name, int fallback);
 
 /// First thing in every call: forbidden places, failures on demand.
 CUresult enter(const char* call);
+/// The same for calls that need a context: whatever is current, but not destroyed and without a fault.
+CUresult enter_in_context(const char* call);
 /// Whether a call that ends captures in global mode may go on; it spoils them otherwise.
 bool safe_while_capturing();
 
+// violations.cc
+/// Record what no correct program does; the test that runs then fails. Returns `code`.
+CUresult violation(const char* call, const std::string& what, CUresult code = CUDA_ERROR_INVALID_VALUE);
+std::string hex(CUdeviceptr address);
+enum class Kind { context, stream, event, allocation, range, handle, mapping, pool, count };
+void made(Kind kind);
+void ended(Kind kind);
+
 // memory.cc
 CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device);
-CUresult release(CUdeviceptr address);
+/// Free at once: work that uses it must be known complete.
+CUresult release(const char* call, CUdeviceptr address, bool host);
+/// What a free removes, its work having been looked at.
+void remove(const char* call, const MemoryRef& memory);
 /// The allocation that covers the address, or null.
-const std::pair<const CUdeviceptr, Allocation>* allocation_at(CUdeviceptr address);
+MemoryRef memory_at(CUdeviceptr address);
+/// Whether work on `context` may touch these bytes, which goes to `uses`.
+CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::size_t bytes, bool writes,
+               std::vector<MemoryRef>& uses);
+/// Tell about the first of `uses` that does not come before `end`.
+void check_uses(const char* call, const Memory& memory, const std::map<Id, std::uint64_t>& uses, const Clock& end);
+/// What comes before a call that the host makes now.
+Clock host_now();
 
 // stream.cc
-/// The stream that a handle means here; null when it means none.
-Stream* find(CUstream handle);
-void push(Stream* stream, std::function<void()> job);
+/// The stream that a handle means here. `working`: the call puts work on it, for which older drivers want its context
+/// current.
+CUresult find(const char* call, CUstream handle, bool working, Stream*& found);
+Stream* make_stream(Context* context);
+void end_stream(Stream* stream);
+void push(Stream* stream, Job job);
+/// The host finds complete what comes before.
+void observe(const Clock& clock);
+/// A point after everything on the stream so far, and a wait for one.
+void push_record(const char* call, Stream* stream, const RecordRef& record);
+void push_wait(const char* call, Stream* stream, const RecordRef& record);
 
 // inject.cc
 /// The code with which this call is to fail now.
 CUresult injected(const char* call);
 void read_failures();
+/// Whether the driver returns that code for ever after.
+bool sticky(CUresult code);
+/// All work in the context ends here.
+void fault(Context& context, CUresult code);
 
 }  // namespace fake
 
-#define ENTER(call)                     \
+#define ENTER(name)                     \
+  const char* const call = name;        \
   fake::Lock lock(fake::lock_of_all()); \
   if (const CUresult refused = fake::enter(call)) return refused
 
-#define NEED_CONTEXT() \
-  if (fake::here().current.empty()) return CUDA_ERROR_INVALID_CONTEXT
+#define ENTER_IN_CONTEXT(name)          \
+  const char* const call = name;        \
+  fake::Lock lock(fake::lock_of_all()); \
+  if (const CUresult refused = fake::enter_in_context(call)) return refused
 
 // For calls that end a capture in global mode.
 #define UNSAFE() \
   if (!fake::safe_while_capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 
-#define STREAM(handle)                             \
-  fake::Stream* const stream = fake::find(handle); \
-  if (!stream) return CUDA_ERROR_INVALID_CONTEXT;  \
+// For calls that put work on a stream.
+#define STREAM(handle)                                                                 \
+  fake::Stream* stream = nullptr;                                                      \
+  if (const CUresult refused = fake::find(call, handle, true, stream)) return refused; \
   if (stream->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+
+// For calls that only ask about it.
+#define STREAM_TO_ASK(handle)     \
+  fake::Stream* stream = nullptr; \
+  if (const CUresult refused = fake::find(call, handle, false, stream)) return refused
