@@ -166,9 +166,10 @@ class Loop {
     const auto names = [&](std::string_view text) { return text.find(wanted) != std::string::npos; };
     bool told = outcome.what != Outcome::fine && names(outcome.text.data());
     for (const Reported& report : reports) {
-      told = told || names(report.message);
+      const bool named = names(report.where) || names(report.message);
+      told = told || named;
       const bool follows = report.message.find(of_the_importer) != std::string::npos;
-      EXPECT_TRUE(names(report.message) || follows) << "reported by " << report.where << ": " << report.message;
+      EXPECT_TRUE(named || follows) << "reported by " << report.where << ": " << report.message;
     }
     if (told) return;
     if (outcome.what == Outcome::fine && injector_.harmless(hit)) {

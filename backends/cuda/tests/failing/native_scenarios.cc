@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native_scenarios.hpp"
+
+#include <array>
+#include <vector>
+
+#include "gate.hpp"
+#include "weir/buffer.hpp"
+#include "weir/cuda.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using test::require;
+using test::Stage;
+
+constexpr std::size_t small = 4096;
+
+void hand_streams_out(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.readable->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  require(cuda::native(stream) != nullptr, "native stream");
+  buffer.fill(std::byte{2}, stream);
+  const Stream same = cuda::borrow(stage.device, cuda::native(stream));
+  require(same == stream, "a stream borrowed back");
+  const Stream legacy = cuda::borrow(stage.device, nullptr);
+  legacy.wait(stream.record());
+  buffer.fill(std::byte{3}, legacy);
+  buffer.close();
+  legacy.synchronize();
+}
+
+// More streams than can wait for values, so that the last one waits in another way.
+void wait_for_the_host(const Stage& stage) {
+  test::Gate gate;
+  const Stream filler(stage.device);
+  Buffer buffer = stage.readable->allocate(small, filler);
+  buffer.fill(std::byte{0}, filler);
+  std::vector<Stream> streams;
+  for (int i = 0; i < 5; ++i) {
+    streams.emplace_back(stage.device);
+    (void)cuda::native(streams.back());
+    gate.hold(streams.back());
+  }
+  gate.open();
+  filler.wait(streams.front().record());
+  for (const Stream& stream : streams) stream.synchronize();
+  buffer.fill(std::byte{1}, filler);
+  filler.synchronize();
+  require(buffer.host_data()[0] == std::byte{1}, "bytes after waits for the host");
+}
+
+void make_pools(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto pool = cuda::make_async_resource(stage.device, {.release_threshold = 1 << 20, .max_size = 64 << 20});
+  Buffer a = pool->allocate(small, stream), b = pool->allocate(small, stream);
+  a.fill(std::byte{1}, stream);
+  b.copy_from(a, stream);
+  const Stream other(stage.device);
+  other.wait(stream.record());
+  b.fill(std::byte{2}, other);
+  b.close();
+  a.close(other);
+  require(!pool->try_allocate(std::size_t{128} << 20, stream), "more than the pool's limit");
+}
+
+void use_a_second_device(const Stage& stage) {
+  const Device second = cuda::device(1);
+  const Stream here(stage.device), there(second);
+  Buffer a = cuda::make_device_resource(stage.device)->allocate(small, here);
+  Buffer b = cuda::make_device_resource(second)->allocate(small, there);
+  a.fill(std::byte{7}, there);  // on behalf of a stream of the other device
+  b.copy_from(a, there);
+  there.synchronize();
+  Buffer host = stage.readable->allocate(small, here);
+  host.copy_from(b, here);
+  here.synchronize();
+  require(host.host_data()[small - 1] == std::byte{7}, "bytes by way of a second device");
+}
+
+bool has_two(const Stage&) {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "cuda") return backend.devices.size() > 1;
+  }
+  return false;
+}
+
+constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
+                                     {"wait_for_the_host", &wait_for_the_host},
+                                     {"make_pools", &make_pools},
+                                     {"use_a_second_device", &use_a_second_device, &has_two}};
+
+}  // namespace
+
+std::span<const test::Scenario> native_scenarios() { return native; }
+
+const test::Scenario* scenario_named(std::string_view name) {
+  for (const auto& list : {native_scenarios(), test::scenarios()}) {
+    for (const test::Scenario& scenario : list) {
+      if (scenario.name == name) return &scenario;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace weir::cuda_test
