@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "ending.hpp"
+
 namespace weir::cuda {
 namespace {
 
@@ -81,6 +83,7 @@ const Driver* load(std::string& reason) {
     return nullptr;
   }
   pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  watch_end_of_process();
   return &table;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "driver.hpp"
+#include "ending.hpp"
 #include "weir/error.hpp"
 
 namespace weir::cuda {
@@ -77,6 +78,7 @@ std::string describe(CUresult result) {
 }
 
 void fail(CUresult result, const char* call, const std::string& what) {
+  if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   throw Error(code_of(result), std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result));
 }
 

@@ -21,7 +21,7 @@ inline std::error_code code_of(CUresult result) noexcept { return {static_cast<i
 /// "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
 std::string describe(CUresult result);
 
-/// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …".
+/// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …"; ProcessEnds when the driver is gone.
 [[noreturn]] void fail(CUresult result, const char* call, const std::string& what);
 
 /// Report a failure in a place that must not throw. Silent when the driver is gone (process exit), and after the first

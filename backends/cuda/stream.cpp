@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
+#include "ending.hpp"
 #include "host_calls.hpp"
 #include "stream_registry.hpp"
 #include "weir/error.hpp"
@@ -20,6 +21,8 @@ std::uint64_t this_thread() noexcept {
 }
 
 std::atomic<std::size_t> streams{0};
+
+constexpr std::uint64_t everything = ~std::uint64_t{0} - 1;
 
 }  // namespace
 
@@ -99,6 +102,7 @@ void GpuStream::wait_natively() noexcept {
 
 void GpuStream::answered(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
+  if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   HostCalls::get().notice(result, context_);
   if (code_of(result) == Errc::device_lost && works_elsewhere()) {  // not device_lost: that would mean that all is over
     throw Error(std::make_error_code(std::errc::operation_in_progress), std::string(call) + ": " + device().describe() +
@@ -121,15 +125,22 @@ void GpuStream::do_mark(std::uint64_t value) {
     const std::scoped_lock lock(mutex_);
     if (last_marked_ >= value) return;
   }
-  const Turn turn(*this);
-  EventRef event = events_->take();
-  answered(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord");
+  EventRef event;
+  try {
+    const Turn turn(*this);
+    event = events_->take();
+    answered(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord");
+  } catch (const ProcessEnds&) {
+    const std::scoped_lock lock(mutex_);
+    completed_ = everything;
+    return;
+  }
   const std::scoped_lock lock(mutex_);
   markers_.push_back({value, std::move(event)});
   last_marked_ = value;
 }
 
-std::uint64_t GpuStream::do_poll() {
+std::uint64_t GpuStream::do_poll() try {
   const RelaxedCapture relaxed;
   const std::scoped_lock lock(mutex_);
   while (!markers_.empty()) {
@@ -140,6 +151,8 @@ std::uint64_t GpuStream::do_poll() {
     markers_.pop_front();
   }
   return completed_;
+} catch (const ProcessEnds&) {
+  return everything;
 }
 
 EventRef GpuStream::event_after(std::uint64_t value, bool& complete) {
@@ -151,7 +164,7 @@ EventRef GpuStream::event_after(std::uint64_t value, bool& complete) {
   return found == markers_.end() ? EventRef{} : found->event;
 }
 
-WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) {
+WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) try {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   bool complete = false;
@@ -175,6 +188,8 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
     pause = std::min<std::chrono::nanoseconds>(longest, pause * 2 + std::chrono::microseconds{5});
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, timeout - waited));
   }
+} catch (const ProcessEnds&) {
+  return WaitStatus::ready;
 }
 
 void GpuStream::launch(std::function<void()>& function) {

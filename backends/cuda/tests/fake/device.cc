@@ -34,6 +34,10 @@ CUresult CUDAAPI cuInit(unsigned int) {
     made(Kind::context);
   }
   world().used.resize(world().primaries.size());
+  std::atexit([] {
+    const Lock ending(lock_of_all());
+    world().gone_with_the_process = true;
+  });
   return world().primaries.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 

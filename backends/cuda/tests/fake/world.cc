@@ -38,6 +38,7 @@ int number(const char* name, int fallback) {
 CUresult enter(const char* call) {
   if (here().in_host_function) return violation(call, "called in a host function", CUDA_ERROR_NOT_PERMITTED);
   if (world().primaries.empty()) return violation(call, "called before cuInit", CUDA_ERROR_NOT_INITIALIZED);
+  if (world().gone_with_the_process) return CUDA_ERROR_DEINITIALIZED;
   return injected(call);
 }
 

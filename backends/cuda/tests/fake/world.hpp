@@ -132,6 +132,7 @@ struct World {
   int captures = 0;
   std::uint64_t rests = 0;  // changed to send threads without work away
   bool spoiled = false;
+  bool gone_with_the_process = false;
   bool in_host_function = false;  // of some stream
 };
 World& world();
