@@ -17,14 +17,17 @@ void StreamState::fork(ForkMoment moment) noexcept {
   }
   if (moment == ForkMoment::before) {
     Lock lock(mutex_);
+    forking_ = true;  // who wants the turn next comes after the fork: else there may always be somebody
     changed_.wait(lock, [&] { return !turn_; });
     (void)lock.release();
     return;
   }
+  forking_ = false;
   if (child) {
     new (&changed_) std::condition_variable;  // the parent's threads wait on the old one for ever
     if (worker_ && worker_id_ != std::this_thread::get_id()) forget_worker();
   }
+  changed_.notify_all();
   mutex_.unlock();
 }
 

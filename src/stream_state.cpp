@@ -86,6 +86,7 @@ std::uint64_t StreamState::put(Op op) {
   }
   Lock lock(mutex_);
   throw_if_lost();
+  if (forking_) changed_.wait(lock, [&] { return !forking_; });
   if (foreign()) changed_.wait(lock, [&] { return !turn_; });
   const auto value = issued_.load(std::memory_order_relaxed) + 1;
   if (turn_ || !queue_.empty() || must_hold(op)) {
@@ -198,7 +199,7 @@ void StreamState::run_call(CallOp& op, std::uint64_t value) {
 }
 
 void StreamState::take_turn(Lock& lock) {
-  changed_.wait(lock, [&] { return !turn_; });
+  changed_.wait(lock, [&] { return !turn_ && !forking_; });
   turn_ = true;
 }
 
@@ -288,7 +289,7 @@ bool StreamState::reached(std::uint64_t value) {
 // False when somebody else has the turn; they mark then.
 bool StreamState::try_mark() {
   Lock lock(mutex_);
-  if (turn_) {
+  if (turn_ || forking_) {
     mark_wanted_ = true;
     return false;
   }

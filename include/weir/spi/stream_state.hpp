@@ -192,6 +192,7 @@ class StreamState {
   bool turn_ = false;                     // somebody is inside the first group
   bool worker_ = false;                   // a worker thread exists
   bool mark_wanted_ = false;              // asked for while somebody else had the turn
+  bool forking_ = false;                  // a fork waits for the turn
   bool calling_ = false;                  // the worker is inside a host function
   std::exception_ptr error_;
   std::atomic<bool> lost_{false};
