@@ -2,6 +2,7 @@
 // What the modelled driver of fake/ refuses, and what it tells of that a real one would let pass: its rules are what
 // the other suites over it rest on.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -22,6 +23,7 @@ class Model : public CudaTest {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     if (!test::find_in_model("fake_cuda_violations")) GTEST_SKIP() << "real drivers do not tell of broken rules";
+    current_.emplace(primary());
     ASSERT_CU(MODEL(cuStreamCreate)(&stream_, CU_STREAM_NON_BLOCKING));
     ASSERT_CU(MODEL(cuStreamCreate)(&other_, CU_STREAM_NON_BLOCKING));
     ASSERT_CU(MODEL(cuMemAlloc)(&memory_, bytes));
@@ -49,7 +51,7 @@ class Model : public CudaTest {
   }
 
   static constexpr std::size_t bytes = 8192;
-  Current current_{primary()};
+  std::optional<Current> current_;
   CUstream stream_ = nullptr, other_ = nullptr;
   CUdeviceptr memory_ = 0;
 };
