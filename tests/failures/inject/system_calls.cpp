@@ -19,6 +19,7 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 
 #include "loop.hpp"
 
@@ -83,10 +84,20 @@ bool refuse(const char* call, std::span<const Code> codes) {
 
 std::atomic<long> running{0};
 
+// What a thread runs is private from libstdc++ 13 on; an explicit instantiation may name it all the same.
+struct OfThread {};
+constexpr auto state_type(OfThread);
+template <class T>
+struct Reveal {
+  friend constexpr auto state_type(OfThread) { return std::type_identity<T>{}; }
+};
+template struct Reveal<std::thread::_State>;
+using ThreadState = decltype(state_type(OfThread{}))::type;
+
 /// What a thread runs and owns. Itself not the program's memory, since it outlives what it counts.
-class CountedThread final : public std::thread::_State {
+class CountedThread final : public ThreadState {
  public:
-  explicit CountedThread(std::unique_ptr<std::thread::_State> inner) : inner_(std::move(inner)) { ++running; }
+  explicit CountedThread(std::unique_ptr<ThreadState> inner) : inner_(std::move(inner)) { ++running; }
   ~CountedThread() override {
     inner_.reset();
     --running;
@@ -101,7 +112,7 @@ class CountedThread final : public std::thread::_State {
   static void operator delete(void* data) { std::free(data); }
 
  private:
-  std::unique_ptr<std::thread::_State> inner_;
+  std::unique_ptr<ThreadState> inner_;
 };
 
 }  // namespace
@@ -184,9 +195,9 @@ ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
 
 // std::thread's constructor and std::random_device's, as libstdc++ names them.
 void __real__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
-    std::thread*, std::unique_ptr<std::thread::_State>, void (*)());
+    std::thread*, std::unique_ptr<ThreadState>, void (*)());
 void __wrap__ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(
-    std::thread* self, std::unique_ptr<std::thread::_State> state, void (*depend)()) {
+    std::thread* self, std::unique_ptr<ThreadState> state, void (*depend)()) {
   if (const int error = refused("thread", of_thread)) throw std::system_error(error, std::generic_category());
   const bool of_a_test = testing::UnitTest::GetInstance()->current_test_info() != nullptr;  // not of its watchdog
   if (of_a_test) state = std::make_unique<CountedThread>(std::move(state));
