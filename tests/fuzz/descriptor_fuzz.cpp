@@ -29,19 +29,8 @@ struct Genuine {
   UniqueFd file;
 };
 
-// A driver opens files when one of its queues is first used, and gives streams its queues in turn.
-void use_every_queue(const Device& device) {
-  const auto resource = make_resource(device);
-  for (int i = 0; i < 64; ++i) {
-    const Stream stream(device);
-    resource->allocate(64, stream).fill(std::byte{1}, stream);
-    stream.synchronize();
-  }
-}
-
 std::vector<Genuine> make_genuine() {
   std::vector<Genuine> all;
-  for (const Device& device : devices()) use_every_queue(device);
   for (const test::Memory& memory : test::memories()) {
     if (!memory.exportable || memory.stack != nullptr) continue;
     const Stream stream(memory.device);

@@ -33,11 +33,11 @@ void hand_streams_out(const Stage& stage) {
 
 // More streams than can wait for values, so that the last one waits in another way.
 void wait_for_the_host(const Stage& stage) {
-  test::Gate gate;
   const Stream filler(stage.device);
   Buffer buffer = stage.readable->allocate(small, filler);
   buffer.fill(std::byte{0}, filler);
   std::vector<Stream> streams;
+  test::Gate gate;  // opens before anything ends: freeing page-locked memory waits for the device, and others behind it
   for (int i = 0; i < 5; ++i) {
     streams.emplace_back(stage.device);
     (void)cuda::native(streams.back());
