@@ -12,7 +12,9 @@
 namespace weir::spi {
 
 void UniqueFd::reset(int fd) noexcept {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0 && ::close(fd_) != 0 && errno == EBADF) {  // or it closes what another thread opens under that number
+    report({std::make_error_code(std::errc::bad_file_descriptor), "close", "a file of weir's was closed by somebody else"});
+  }
   fd_ = fd;
 }
 
