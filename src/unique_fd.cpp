@@ -18,8 +18,9 @@ void UniqueFd::reset(int fd) noexcept {
   fd_ = fd;
 }
 
-UniqueFd UniqueFd::duplicate() const {
-  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+UniqueFd UniqueFd::duplicate(int lowest) const {
+  int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, lowest);
+  if (copy < 0 && lowest != 0 && errno == EINVAL) copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);  // so many are not allowed
   if (copy < 0) {
     const std::error_code code(errno, std::generic_category());
     throw Error(code, "cannot duplicate file descriptor " + std::to_string(fd_) + ": fcntl: " + code.message() +

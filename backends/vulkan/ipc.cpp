@@ -41,7 +41,7 @@ bool could_be_memory(const spi::UniqueFd& fd, bool of_gpu) noexcept {
 class Offer {
  public:
   explicit Offer(const spi::UniqueFd& original)
-      : lock_(turn()), original_(original.get()), copy_(original.duplicate()) {}
+      : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)) {}
   ~Offer() {
     const int copy = copy_.release();
     if (!taken_ && same_file(original_, copy)) close(copy);
@@ -50,6 +50,9 @@ class Offer {
   void taken() noexcept { taken_ = true; }
 
  private:
+  // Validation remembers what was exported by its number, also when that is closed and names another file by now.
+  static constexpr int above_exports = 400;
+
   static std::mutex& turn() {
     static auto& mutex = *new std::mutex;
     return mutex;
