@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gate.hpp"
+#include "reclaim.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
 
@@ -33,6 +34,9 @@ void hand_streams_out(const Stage& stage) {
 
 // More streams than can wait for values, so that the last one waits in another way.
 void wait_for_the_host(const Stage& stage) {
+  // What an earlier run gave up is freed now: freeing page-locked memory waits for the whole device, and lets other
+  // calls of the driver wait meanwhile, those too that come before the gate opens.
+  detail::drain_releases(stage.device.state());
   const Stream filler(stage.device);
   Buffer buffer = stage.readable->allocate(small, filler);
   buffer.fill(std::byte{0}, filler);
