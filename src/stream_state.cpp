@@ -323,7 +323,7 @@ bool StreamState::finished(std::uint64_t value) {
     if (marked_.load(std::memory_order_acquire) < last && !try_mark()) return false;
     complete(do_poll());
   } catch (const Error& error) {
-    return error.code() == Errc::device_lost;  // the device has stopped; anything else leaves it unknown
+    return error.code() == Errc::device_lost && !outlives_device();  // anything else leaves it unknown
   } catch (...) {
     return false;
   }

@@ -76,7 +76,7 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
   {
     const std::scoped_lock lock(get().mutex_);
     if (!call->function) return;  // let go of
-    get().unlink(*call);
+    call->running = true;
   }
   try {
     call->function();
@@ -84,6 +84,10 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
     report({{}, "Stream::call", error.what()});
   } catch (...) {
     report({{}, "Stream::call", "unknown exception"});
+  }
+  {
+    const std::scoped_lock lock(get().mutex_);
+    get().unlink(*call);
   }
   try {
     reaper().run([call] { delete call; });
@@ -99,9 +103,8 @@ void HostCalls::notice(CUresult result, CUcontext context) noexcept {
     std::function<void()> function;
     {
       const std::scoped_lock lock(mutex_);
-      Call* call = first_.next;
-      while (call != &first_ && (call->context != context || !call->function)) call = call->next;
-      if (call == &first_) return;
+      Call* const call = find([&](const Call& c) { return c.context == context && c.function && !c.running; });
+      if (!call) return;
       function.swap(call->function);
     }
     try {
@@ -110,6 +113,11 @@ void HostCalls::notice(CUresult result, CUcontext context) noexcept {
       report({{}, "Stream::call: the device has stopped", error.what()});
     }
   }
+}
+
+bool HostCalls::runs_in(CUcontext context) noexcept {
+  const std::scoped_lock lock(mutex_);
+  return find([&](const Call& call) { return call.context == context && call.running; }) != nullptr;
 }
 
 }  // namespace weir::cuda

@@ -104,15 +104,15 @@ void GpuStream::answered(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   HostCalls::get().notice(result, context_);
-  if (code_of(result) == Errc::device_lost && works_elsewhere()) {  // not device_lost: that would mean that all is over
-    throw Error(std::make_error_code(std::errc::operation_in_progress), std::string(call) + ": " + device().describe() +
-                                                                            ": " + describe(result) +
-                                                                            "; another device still works for it");
-  }
   check(result, call, device());
 }
 
-bool GpuStream::works_elsewhere() noexcept {
+bool GpuStream::outlives_device() noexcept {
+  {
+    const ReleaseScope scope(context_, device());
+    if (scope) HostCalls::get().notice(driver().StreamQuery(CU_STREAM_LEGACY), context_);
+  }
+  if (HostCalls::get().runs_in(context_)) return true;
   const std::scoped_lock lock(sides_mutex_);
   return std::any_of(sides_.begin(), sides_.end(), [](const GpuStream* side) {
     const ReleaseScope scope(side->context_, side->device());

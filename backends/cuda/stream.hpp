@@ -64,6 +64,8 @@ class GpuStream final : public spi::StreamState {
   void do_flush() override {}  // the driver starts work by itself
   std::uint64_t do_poll() override;
   WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) override;
+  /// A host function of the context, or what run_on() put on other devices.
+  bool outlives_device() noexcept override;
   bool calls_natively() const noexcept override { return true; }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
@@ -82,8 +84,6 @@ class GpuStream final : public spi::StreamState {
   EventRef event_after(std::uint64_t value, bool& complete);
   /// The driver said that of the work here: throw when it is an error.
   void answered(CUresult result, const char* call);
-  /// Whether a side stream has work that was put there on this stream's behalf.
-  bool works_elsewhere() noexcept;
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
   /// Run `work(stream)` on a stream in the primary context of `gpu`, where its memory is, ordered as if it were on

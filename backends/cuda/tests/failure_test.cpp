@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver fails on demand: nothing is left behind, nothing hangs. Needs the driver of fake/.
 #include <future>
+#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
@@ -148,6 +149,27 @@ TEST_F(Failures, ADeviceThatStopsLetsGoOfWhatHostCallsOwn) {
     EXPECT_THROW(ended.get(), std::future_error) << "broken promise";
     forget();
   }
+  (void)test::take_reports();
+}
+
+// The fault of the device does not stop it, and it may read and write memory of the stream.
+TEST_F(Failures, AHostCallThatRunsOutlivesTheDevice) {
+  const auto fault = reinterpret_cast<void (*)(int, int)>(test::find_in_model("fake_cuda_fault"));
+  const Stream stream(gpu());
+  std::promise<void> begun, may_end;
+  stream.call([&] {
+    begun.set_value();
+    may_end.get_future().wait();
+  });
+  const auto after = stream.state().position();
+  begun.get_future().wait();
+  fault(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_FALSE(stream.state().finished(after));
+  EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  EXPECT_FALSE(stream.state().finished(after));
+  may_end.set_value();
+  while (!stream.state().finished(after)) std::this_thread::yield();
+  forget();
   (void)test::take_reports();
 }
 

@@ -139,6 +139,8 @@ class StreamState {
   virtual std::uint64_t do_poll() = 0;
   /// Block until the marked and flushed `value` is complete. Negative timeout: no limit. Throws when lost.
   virtual WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) = 0;
+  /// The device is lost: whether work put here still runs, on the host or on another device, which nobody can wait for.
+  virtual bool outlives_device() noexcept { return false; }
 
   virtual bool calls_natively() const noexcept { return false; }
   virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda_fault_child cold|fault <scenario> [first call]: one process for each call that fails, because what it does
+// cuda_fault_child cold|first|fault <scenario> [first call]: one process for each call that fails, because what it does
 // lasts.
 //   cold    the n-th call of the process fails; then the scenario works, and so does the host, whatever it was
+//   first   the same with the first error of each call alone
 //   fault   the device faults at the n-th call of a run; then it is lost for good, and everything can still be ended
 // Forks before any driver is loaded. Says "failed <what>" for each that goes wrong, and at last "done <calls tried>".
 #include <stdlib.h>
@@ -200,7 +201,7 @@ class Loop {
       std::vector<Call> rest;
       for (const auto& [call, codes] : try_all(calls)) {
         if (codes == 0) more = false;
-        for (std::size_t code = 1; code < codes; ++code) rest.push_back({call.nth, code});
+        for (std::size_t code = 1; code < codes && mode_ != "first"; ++code) rest.push_back({call.nth, code});
       }
       for (; !rest.empty();
            rest.erase(rest.begin(), rest.begin() + static_cast<long>(std::min(at_once, rest.size())))) {
@@ -222,7 +223,7 @@ class Loop {
     std::vector<Try> running;
     for (const Call& call : calls) {
       running.emplace_back([&](std::size_t& codes) {
-        return mode_ == "cold" ? cold(scenario_, call.nth, call.code, codes) : fault(scenario_, call.nth);
+        return mode_ == "fault" ? fault(scenario_, call.nth) : cold(scenario_, call.nth, call.code, codes);
       });
     }
     std::vector<std::pair<Call, std::size_t>> ended;
