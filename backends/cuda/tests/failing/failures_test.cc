@@ -72,12 +72,12 @@ std::vector<test::Scenario> makers() {
 
 class FirstCalls : public OnCuda {};
 
-// From the loading of the driver on. A real driver takes half a second to start, and this starts it for every call.
+// From the loading of the driver on.
 TEST_P(FirstCalls, OfAProcess) {
   if (!over_model() && std::string_view(GetParam().name) != quick) {
-    GTEST_SKIP() << "a real driver takes too long to start so often";
+    GTEST_SKIP() << "a real driver takes half a second to start, and this starts it for every call";
   }
-  in_children(over_model() ? "cold" : "first");
+  in_children(over_model() ? "cold" : "few");
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, FirstCalls, testing::ValuesIn(makers()), test::ScenarioName());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda_fault_child cold|first|fault <scenario> [first call]: one process for each call that fails, because what it does
+// cuda_fault_child cold|few|fault <scenario> [first call]: one process for each call that fails, because what it does
 // lasts.
 //   cold    the n-th call of the process fails; then the scenario works, and so does the host, whatever it was
-//   first   the same with the first error of each call alone
+//   few     the same with every third call and its first error, for drivers that take half a second to start
 //   fault   the device faults at the n-th call of a run; then it is lost for good, and everything can still be ended
 // Forks before any driver is loaded. Says "failed <what>" for each that goes wrong, and at last "done <calls tried>".
 #include <stdlib.h>
@@ -195,13 +195,14 @@ class Loop {
 
   int run(std::size_t first) {
     bool more = true;
-    for (std::size_t nth = first; more && nth < most_calls; nth += at_once) {
+    const std::size_t step = mode_ == "few" ? 3 : 1;
+    for (std::size_t nth = first; more && nth < most_calls; nth += at_once * step) {
       std::vector<Call> calls;
-      for (std::size_t i = 0; i < at_once; ++i) calls.push_back({nth + i, 0});
+      for (std::size_t i = 0; i < at_once; ++i) calls.push_back({nth + i * step, 0});
       std::vector<Call> rest;
       for (const auto& [call, codes] : try_all(calls)) {
         if (codes == 0) more = false;
-        for (std::size_t code = 1; code < codes && mode_ != "first"; ++code) rest.push_back({call.nth, code});
+        for (std::size_t code = 1; code < codes && mode_ != "few"; ++code) rest.push_back({call.nth, code});
       }
       for (; !rest.empty();
            rest.erase(rest.begin(), rest.begin() + static_cast<long>(std::min(at_once, rest.size())))) {
