@@ -36,7 +36,7 @@ void Block::rebuild() noexcept {
   new (&uses_) std::vector<Point>;  // the old one may be half changed
   try {
     ForkLink::for_each<StreamState>([this](StreamState& user) {
-      if (&user == stream.get() || user.device().inherited || !user.try_retain()) return;
+      if (&user == stream || user.device().inherited || !user.try_retain()) return;
       auto reference = Ref<StreamState>::adopt(&user);
       const auto value = user.position();
       uses_.push_back({std::move(reference), value});
@@ -48,7 +48,7 @@ void Block::rebuild() noexcept {
 }
 
 void Block::used(StreamState& user, std::uint64_t value) {
-  if (&user == stream.get()) return;
+  if (&user == stream) return;
   const BlockGuard guard(*this);
   for (Point& use : uses_) {
     if (use.stream.get() == &user) {
@@ -66,7 +66,7 @@ std::vector<Point> Block::uses() {
     const BlockGuard guard(*this);
     points = uses_;
   }
-  if (stream) points.push_back({stream, stream->position()});
+  if (stream) points.push_back({Ref<StreamState>::retain(stream), stream->position()});
   return points;
 }
 
@@ -76,7 +76,7 @@ std::vector<Point> Block::take_points() noexcept {
     rebuild();
     busy_.store(0, std::memory_order_relaxed);
   }
-  if (stream) uses_.push_back({stream, stream->position()});  // within the capacity
+  if (stream) uses_.push_back({Ref<StreamState>::retain(stream), stream->position()});  // within the capacity
   return std::exchange(uses_, {});
 }
 

@@ -19,17 +19,16 @@ spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
   spi::Block* block = std::exchange(free_, free_->next);
   if (out_++ == 0) self_ = resource.shared_from_this();
   block->resource = &resource;
-  block->stream = std::move(reference);
+  block->stream = reference.detach();
   block->owners.store(1, std::memory_order_relaxed);
   block->next = nullptr;
   return *block;
 }
 
 std::shared_ptr<MemoryResource> BlockStore::put(spi::Block& block) noexcept {
-  const spi::Ref<spi::StreamState> reference = std::move(block.stream);  // dropped without the lock
+  const auto reference = spi::Ref<spi::StreamState>::adopt(std::exchange(block.stream, nullptr));  // dropped last
   block.segment = nullptr;
   block.offset = block.size = 0;
-  block.cookie = nullptr;
   const std::scoped_lock lock(mutex_);
   block.next = std::exchange(free_, &block);
   return --out_ == 0 ? std::move(self_) : nullptr;

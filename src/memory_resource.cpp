@@ -23,6 +23,11 @@ std::size_t checked_alignment(std::size_t alignment, const std::string& resource
   return std::max(alignment, default_alignment);
 }
 
+// Of a buffer of zero bytes, which no resource sees.
+struct EmptyBlock : spi::Block {
+  ResourcePtr home;
+  spi::Ref<spi::StreamState> timeline;
+};
 
 }  // namespace
 
@@ -68,10 +73,11 @@ void MemoryResource::check_process(const Stream& stream) const {
 }
 
 Buffer MemoryResource::allocate_empty(const Stream& stream) {
-  auto block = std::make_unique<spi::Block>();
-  block->stream = spi::Ref<spi::StreamState>::retain(&stream.state());
+  auto block = std::make_unique<EmptyBlock>();
+  block->home = shared_from_this();
+  block->timeline = spi::Ref<spi::StreamState>::retain(&stream.state());
   block->resource = this;
-  block->empty_home = shared_from_this();
+  block->stream = block->timeline.get();
   return Buffer(*block.release());
 }
 
@@ -85,8 +91,8 @@ void MemoryResource::deallocate_to(MemoryResource& upstream, spi::Block& block) 
 }
 
 void MemoryResource::deallocate(spi::Block& block) noexcept {
-  if (block.empty_home) {
-    delete &block;
+  if (!block.segment) {
+    delete static_cast<EmptyBlock*>(&block);
     return;
   }
   block.resource->do_deallocate(block);

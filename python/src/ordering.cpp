@@ -23,7 +23,8 @@ const Stream& host_reader() {
 }
 
 Stream allocation_stream(const Buffer& buffer) {
-  return buffer.block()->stream ? Stream{buffer.block()->stream} : host_reader();
+  auto* stream = buffer.block()->stream;
+  return stream ? Stream{spi::Ref<spi::StreamState>::retain(stream)} : host_reader();
 }
 
 }  // namespace weir::python

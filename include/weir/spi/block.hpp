@@ -28,17 +28,16 @@ struct Request {
   const Stream* stream;
 };
 
-/// One allocation. Made by a resource's do_allocate, ended by the do_deallocate of `resource`.
+/// One allocation. Made by a resource's do_allocate, ended by the do_deallocate of `resource`. Small, because pools keep
+/// one per live buffer; a pool derives its own.
 struct Block {
-  Segment* segment = nullptr;          ///< null for zero bytes
+  Segment* segment = nullptr;          ///< null for zero bytes, and for nothing else
   std::size_t offset = 0;              ///< of byte 0 within the segment
   std::size_t size = 0;                ///< bytes asked for
-  MemoryResource* resource = nullptr;  ///< ends the block; kept alive by whoever it is (BlockStore)
-  Ref<StreamState> stream;             ///< allocation stream; its uses need no record
-  std::atomic<std::uint32_t> owners{1};
+  MemoryResource* resource = nullptr;  ///< ends the block; keeps itself alive until then (BlockStore)
+  StreamState* stream = nullptr;       ///< allocation stream; its uses need no record; kept alive by the resource
   Block* next = nullptr;               ///< free list of the resource
-  void* cookie = nullptr;              ///< for the resource
-  ResourcePtr empty_home;              ///< set only for zero bytes: no resource's do_deallocate sees those
+  std::atomic<std::uint32_t> owners{1};
 
   /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream. Only the
   /// first use by a stream allocates: whoever must not fail later records value 0 before.
