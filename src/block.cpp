@@ -70,14 +70,33 @@ std::vector<Point> Block::uses() {
   return points;
 }
 
-std::vector<Point> Block::take_points() noexcept {
+// Nobody is inside any more, but for a thread that the fork left in the parent.
+void Block::leave_parent() noexcept {
   const auto inside = busy_.load(std::memory_order_relaxed);
-  if (inside != 0 && inside != detail::fork_generation) [[unlikely]] {
-    rebuild();
-    busy_.store(0, std::memory_order_relaxed);
-  }
+  if (inside == 0 || inside == detail::fork_generation) [[likely]] return;
+  rebuild();
+  busy_.store(0, std::memory_order_relaxed);
+}
+
+std::vector<Point> Block::take_points() noexcept {
+  leave_parent();
   if (stream) uses_.push_back({Ref<StreamState>::retain(stream), stream->position()});  // within the capacity
   return std::exchange(uses_, {});
+}
+
+bool Block::settle_uses() noexcept {
+  leave_parent();
+  std::erase_if(uses_, [](const Point& use) { return use.stream->finished(use.value); });
+  return uses_.empty();
+}
+
+void Block::move_uses(Block& other) {
+  leave_parent();
+  other.uses_.reserve(other.uses_.size() + uses_.size() + 1);
+  for (Point& use : uses_) {
+    if (use.stream.get() != other.stream) other.uses_.push_back(std::move(use));
+  }
+  uses_.clear();
 }
 
 }  // namespace weir::spi

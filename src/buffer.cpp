@@ -117,7 +117,7 @@ Device Buffer::device() const {
   return block.segment ? Device(*block.segment->device) : block.resource->device();
 }
 
-ResourcePtr Buffer::memory_resource() const { return open("memory_resource").resource->shared_from_this(); }
+ResourcePtr Buffer::memory_resource() const { return open("memory_resource").resource->do_handle(); }
 
 bool Buffer::is_host_accessible() const noexcept {
   const spi::Block* open = block();

@@ -71,7 +71,8 @@ ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
   }
   spi::Segment& segment = *place.segment;
   auto& state = *segment.device;
-  if (!segment.exportable || !state.backend->segments->export_handle) {
+  const bool shares = segment.imported || block()->resource->is_exportable();  // a pool does not, of any memory
+  if (!shares || !segment.exportable || !state.backend->segments->export_handle) {
     throw Error(Errc::unsupported, "Buffer::ipc_descriptor: memory of " + memory_resource()->name() +
                                        " was not made exportable; make the resource with exportable = true");
   }

@@ -74,7 +74,7 @@ void MemoryResource::check_process(const Stream& stream) const {
 
 Buffer MemoryResource::allocate_empty(const Stream& stream) {
   auto block = std::make_unique<EmptyBlock>();
-  block->home = shared_from_this();
+  block->home = do_handle();
   block->timeline = spi::Ref<spi::StreamState>::retain(&stream.state());
   block->resource = this;
   block->stream = block->timeline.get();

@@ -76,6 +76,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   /// A block with one owner whose `resource` is this, or null with `shortage` filled. The resource must stay alive
   /// until the block came back (see BlockStore). bytes > 0.
   virtual spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) = 0;
+  /// A handle for who has only a buffer. A resource that may outlive its handles makes a new one.
+  virtual ResourcePtr do_handle() { return shared_from_this(); }
   /// Take back a block without owners. Its points (Block::take_points) may be pending; must not wait for them.
   virtual void do_deallocate(spi::Block& block) noexcept = 0;
 

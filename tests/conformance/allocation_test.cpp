@@ -110,12 +110,15 @@ TEST_P(Allocation, OnAStreamOfEveryOtherDevice) {
 
 TEST_P(Allocation, BufferKeepsItsResourceAndStreamAlive) {
   Buffer buffer = filled(pattern(300, 4));
-  const std::weak_ptr<MemoryResource> observed = resource;
+  const auto name = resource->name();
   resource.reset();
   stream = Stream(device());
-  EXPECT_FALSE(observed.expired());
   EXPECT_BYTES(read(buffer, stream), pattern(300, 4));
-  EXPECT_EQ(buffer.memory_resource(), observed.lock());
+  resource = buffer.memory_resource();
+  EXPECT_EQ(resource->name(), name);
+  EXPECT_EQ(resource->stats().live_buffers, 1U);
+  Buffer more = filled(pattern(300, 5));
+  EXPECT_EQ(more.memory_resource(), resource);
 }
 
 TEST_P(Allocation, BufferOutlivesEveryOtherHandle) {

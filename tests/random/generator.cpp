@@ -85,9 +85,11 @@ class Generator : private Draft {
 
   void make_resource(int process) {
     const Memory& memory = random.pick(memories_);
-    const std::string mode = memory.exportable || random.chance(30) ? "fresh"
-                             : random.chance(70)                    ? "passed"
-                                                                    : "ordered";
+    const std::string mode = memory.exportable || random.chance(20) ? "fresh"
+                             : random.chance(40)                    ? "passed"
+                             : random.chance(40)                    ? "ordered"
+                             : random.chance(40)                    ? "pool_passed"
+                                                                    : "pool_ordered";
     offer(process, Verb::resource, {fresh()},
           {memory.device.id(), std::string(to_string(memory.info.kind)),
            memory.exportable ? "exportable" : "plain", mode});

@@ -103,7 +103,7 @@ void Model::Step::follow_uses(const Block& block, std::size_t agent) {
 std::size_t Model::Step::allocate(std::size_t bytes, std::size_t home, const Traits& traits,
                                   std::optional<std::uint64_t> resource) {
   // Memory that was used before may make its stream wait for any use of old.
-  if (resource && m_.resources.at(*resource).mode == "ordered") m_.agents[home].now.may |= m_.closed_;
+  if (resource && m_.resources.at(*resource).mode.ends_with("ordered")) m_.agents[home].now.may |= m_.closed_;
   m_.memories.emplace_back(bytes);
   m_.blocks.push_back({op_.process, m_.memories.size() - 1, home, traits, resource, {}});
   const auto index = m_.blocks.size() - 1;

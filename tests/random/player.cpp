@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "recycling.hpp"
+#include "weir/resources/pool.hpp"
 #include "sink.hpp"
 #include "weir/dlpack.hpp"
 #if WEIR_HAS_VULKAN
@@ -14,6 +15,11 @@
 
 namespace weir::test::random {
 namespace {
+
+// Segments so small that programs fill several.
+ResourcePtr pool_over(ResourcePtr upstream, ReusePolicy reuse) {
+  return make_pool(std::move(upstream), {.segment_bytes = std::size_t{16} << 10, .reuse = reuse});
+}
 
 // Mapped memory need not be coherent; the host itself may use a GPU API, unlike a host function.
 void before_peek([[maybe_unused]] const Buffer& buffer) {
@@ -113,6 +119,8 @@ void Player::make_resource(const Op& op) {
     ResourcePtr made = weir::make_resource(on, info.kind, {.exportable = op.words[2] == "exportable"});
     if (op.words[3] == "passed") made = std::make_shared<Recycling>(std::move(made), Reuse::passed);
     if (op.words[3] == "ordered") made = std::make_shared<Recycling>(std::move(made), Reuse::ordered);
+    if (op.words[3] == "pool_passed") made = pool_over(std::move(made), ReusePolicy::passed_only);
+    if (op.words[3] == "pool_ordered") made = pool_over(std::move(made), ReusePolicy::wait_rather_than_grow);
     all_resources_.push_back(made);
     resources_.emplace(op.args[0], std::move(made));
     return;

@@ -7,13 +7,6 @@
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::test::random {
-namespace {
-
-// The block's cookie: the alignment it was asked for.
-void* as_cookie(std::size_t alignment) { return reinterpret_cast<void*>(alignment); }
-
-}  // namespace
-
 Recycling::Recycling(ResourcePtr upstream, Reuse reuse)
     : MemoryResource(upstream->device(), "recycling(" + upstream->name() + ")",
                      {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(),
@@ -33,8 +26,8 @@ spi::Block* Recycling::do_allocate(const spi::Request& request, Shortage& shorta
   if (!block) block = allocate_from(*upstream_, request, shortage);
   if (!block) return nullptr;
   block->resource = this;
-  block->cookie = as_cookie(request.alignment);
   const std::scoped_lock lock(mutex_);
+  out_alignments_[block] = request.alignment;
   if (out_++ == 0) self_ = shared_from_this();
   return block;
 }
@@ -56,7 +49,9 @@ spi::Block* Recycling::take_kept(const spi::Request& request) {
   }
   for (const spi::Point& point : found.points) request.stream->wait({point.stream, point.value});
   (void)found.block->take_points();
-  found.block->stream = spi::Ref<spi::StreamState>::retain(&request.stream->state());
+  // Its store holds a count of the stream and will drop one.
+  const auto before = spi::Ref<spi::StreamState>::adopt(found.block->stream);
+  found.block->stream = spi::Ref<spi::StreamState>::retain(&request.stream->state()).detach();
   found.block->owners.store(1);
   return found.block;
 }
@@ -65,7 +60,7 @@ void Recycling::do_deallocate(spi::Block& block) noexcept {
   std::shared_ptr<MemoryResource> last;  // dropped without the lock
   const std::scoped_lock lock(mutex_);
   // The block keeps its own record as well, for the upstream.
-  kept_.push_back({&block, block.uses(), reinterpret_cast<std::size_t>(block.cookie)});
+  kept_.push_back({&block, block.uses(), out_alignments_[&block]});
   if (--out_ == 0) last = std::move(self_);
 }
 
@@ -75,10 +70,7 @@ void Recycling::give_back() {
     const std::scoped_lock lock(mutex_);
     all.swap(kept_);
   }
-  for (const Kept& kept : all) {
-    kept.block->cookie = nullptr;
-    deallocate_to(*upstream_, *kept.block);
-  }
+  for (const Kept& kept : all) deallocate_to(*upstream_, *kept.block);
 }
 
 }  // namespace weir::test::random

@@ -2,6 +2,7 @@
 #pragma once
 // A resource that hands freed memory out again: what is freed too early shows as wrong bytes.
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -43,6 +44,7 @@ class Recycling final : public MemoryResource {
   Reuse reuse_;
   std::mutex mutex_;
   std::vector<Kept> kept_;
+  std::map<const spi::Block*, std::size_t> out_alignments_;  ///< what blocks were asked for; of blocks that are out
   std::size_t out_ = 0;
   std::shared_ptr<MemoryResource> self_;  ///< while blocks are out
 };

@@ -6,6 +6,7 @@
 
 #include "forwarding.hpp"
 #include "memory.hpp"
+#include "weir/resources/pool.hpp"
 
 namespace weir::test {
 namespace {
@@ -21,7 +22,12 @@ ResourcePtr repeated(ResourcePtr resource) {
   return resource;
 }
 
+ResourcePtr pooled(ResourcePtr resource) { return make_pool(std::move(resource), {.segment_bytes = 1 << 20}); }
+
+bool once_per_private_kind(const Memory& plain) { return plain.device.ordinal() == 0 && !plain.exportable; }
+
 constexpr Stack list[] = {
+    {"pool", 1, false, &pooled, &once_per_private_kind},
     {"forwarded3", 3, true, &repeated<ForwardingResource, 3>, &once_per_kind},
 };
 

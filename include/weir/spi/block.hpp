@@ -50,10 +50,19 @@ struct Block {
   [[nodiscard]] std::vector<Point> take_points() noexcept;
   /// Clear the record, all of which has passed.
   void forget_points() noexcept { uses_.clear(); }
+  /// Whether no stream but the allocation stream has a use on record.
+  [[nodiscard]] bool only_at_home() const noexcept {
+    return uses_.empty() && busy_.load(std::memory_order_relaxed) == 0;
+  }
+  /// Forget the recorded uses that are over. True when none is left.
+  bool settle_uses() noexcept;
+  /// Hand the recorded uses to `other`, which nobody else uses now. Throws only for want of memory, and then did nothing.
+  void move_uses(Block& other);
 
  private:
   friend class BlockGuard;
   void rebuild() noexcept;
+  void leave_parent() noexcept;
 
   std::atomic<std::uint32_t> busy_{0};  // who is inside: 0, or the fork generation of the process whose thread it is
   std::vector<Point> uses_;  // one per stream other than the allocation stream; has room for that one too

@@ -15,6 +15,7 @@
 #include <thread>
 #include <variant>
 
+#include "weir/spi/attachment.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
@@ -81,6 +82,10 @@ class StreamState {
   std::uint64_t position() noexcept;
   /// As above, and recorded in the driver now, so that it does not cover later work.
   std::uint64_t mark();
+  /// The last value given out; costs one load. Work from outside weir may come after it.
+  std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
+  /// How far the work is; asks the driver. For who keeps memory by stream.
+  Attachment::Progress progress() noexcept;
 
   /// Whether `value` is complete. Never blocks; may submit a marker and flush.
   bool reached(std::uint64_t value);
@@ -113,12 +118,28 @@ class StreamState {
     }
     return false;
   }
+  [[nodiscard]] bool has_one_owner() const noexcept { return owners_.load(std::memory_order_acquire) == 1; }
   void release() noexcept {
-    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
+    auto owners = owners_.load(std::memory_order_relaxed);
+    while (owners != 1) {
+      if (owners_.compare_exchange_weak(owners, owners - 1, std::memory_order_acq_rel)) return;
+    }
+    release_last();
   }
 
+  /// What `owner` attached, or null. The caller keeps both the stream and the owner alive.
+  void* attached(const void* owner) const noexcept {
+    for (const Attachment* one = attachments_.load(std::memory_order_acquire); one; one = one->next) {
+      if (one->owner.load(std::memory_order_acquire) == owner) return one->object;
+    }
+    return nullptr;
+  }
+  /// Attach `object` for `owner`, unless another thread was faster; return what is attached now. Throws only for want of
+  /// memory, and then attached nothing.
+  void* attach(const void* owner, void* object, Attachment::Unused unused);
+
  protected:
-  virtual ~StreamState() = default;
+  virtual ~StreamState();
 
   // The back half. The first group is called by one thread at a time, in timeline order, without the front's lock
   // held; `value` is the operation's own. A function that throws has submitted nothing.
@@ -174,6 +195,8 @@ class StreamState {
   void end_turn(Lock& lock) noexcept;
   void start_worker();
   void work() noexcept;
+  friend class AttachmentLock;
+  void release_last() noexcept;
   void end() noexcept;
 
   // stream_fork.cpp
@@ -187,6 +210,7 @@ class StreamState {
   DeviceState* device_;
   std::uint64_t id_;
   std::atomic<std::uint32_t> owners_{1};
+  std::atomic<Attachment*> attachments_{nullptr};
 
   std::mutex mutex_;
   std::condition_variable changed_;       // queue_, turn_, submitted_, lost_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A pool: memory from another resource, handed out again and again without asking it. Start with make_pool.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "weir/memory_resource.hpp"
+
+namespace weir {
+
+/// When memory that was used on one stream last may go to another while that use is not over. The stream that gets it
+/// then waits for that use, and for nothing later; the host never waits.
+enum class ReusePolicy {
+  passed_only,            ///< never
+  wait_rather_than_fail,  ///< when upstream has no more
+  wait_rather_than_grow,  ///< before upstream is asked
+};
+
+struct PoolOptions {
+  std::size_t initial_bytes = 0;   ///< taken from upstream at once
+  std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
+  std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream; larger requests get their own
+  ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
+};
+
+/// What a pool has and did. Bytes unless named otherwise.
+struct PoolStats {
+  ResourceStats resource;
+  std::size_t cached = 0;         ///< reserved and in no buffer
+  std::size_t largest_free = 0;   ///< largest range that is free for every stream, caches of streams not counted
+  std::size_t segments = 0;       ///< count, from upstream
+  std::size_t streams = 0;        ///< count, that have a cache
+  std::uint64_t reuses = 0;       ///< allocations served by the stream's own cache
+  std::uint64_t waits = 0;        ///< stream-side waits inserted for memory of other streams
+  std::uint64_t grown = 0;        ///< times that upstream gave memory
+  std::uint64_t given_back = 0;   ///< times that upstream got memory back
+};
+
+/// A resource that sub-allocates another. Allocating what the same stream closed before costs no driver call, no malloc
+/// and no event. Ordering is that of every resource: memory is reused only after its recorded uses, and the host waits
+/// for none of them; only `trim` does.
+///
+/// Sizes are rounded up to 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its last buffer is
+/// closed, also without a handle. `stats().peak_in_use` is exact while one stream allocates; with several it is the most
+/// that was seen when the pool looked beyond a stream's cache.
+class Pool : public MemoryResource {
+ public:
+  [[nodiscard]] virtual PoolStats pool_stats() const = 0;
+  /// Most bytes that may be reserved from now on; memory above it is not taken back.
+  virtual void set_limit(std::size_t bytes) noexcept = 0;
+  virtual void set_reuse_policy(ReusePolicy policy) noexcept = 0;
+
+ protected:
+  using MemoryResource::MemoryResource;
+};
+using PoolPtr = std::shared_ptr<Pool>;
+
+/// Pool over `upstream`. Throws invalid_argument for options that no pool can have, OutOfMemory for the initial bytes.
+[[nodiscard]] PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options = {});
+/// Pool over the plain resource of the device's default kind.
+[[nodiscard]] PoolPtr make_pool(const Device& device, const PoolOptions& options = {});
+
+}  // namespace weir

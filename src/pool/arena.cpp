@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/arena.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "pool/shard.hpp"
+
+namespace weir::pool {
+
+std::uint64_t Region::address() const noexcept {
+  const spi::Segment& segment = *block->segment;
+  const auto base = segment.address ? segment.address : reinterpret_cast<std::uint64_t>(segment.host);
+  return base + block->offset;
+}
+
+void Arena::add(MemoryResource& owner, spi::Block& block) {
+  make_spare(1);
+  regions.emplace_front();
+  Region& region = regions.front();
+  region.self = regions.begin();
+  region.block = &block;
+    bytes += block.size;
+  Range& range = take_spare();
+  range.segment = block.segment;
+  range.offset = block.offset;
+  range.resource = &owner;
+  range.region = &region;
+  range.granules = static_cast<std::uint32_t>(block.size / granule);
+  range.shard = nullptr;
+  range.before = range.after = nullptr;
+  region.first = &range;
+  put(range);
+}
+
+spi::Block& Arena::remove(Region& region) noexcept {
+  spi::Block& block = *region.block;
+  everyones.remove(*region.first);
+  recycle(*region.first);
+  bytes -= block.size;
+  regions.erase(region.self);
+  return block;
+}
+
+Range* Arena::cut(RangeIndex& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search) {
+  make_spare(2);
+  const std::uint64_t slack = alignment > granule ? alignment / granule - 1 : 0;
+  Range* range = index.take(granules + slack, search);
+  if (!range) return nullptr;
+  if (slack != 0) {
+    const auto address = range->region->address() + (range->offset - range->region->block->offset);
+    const auto in_front = ((0 - address) & (alignment - 1)) / granule;
+    if (in_front != 0) {
+      Range& front = *range;
+      range = &split(front, in_front);
+      index.insert(front);
+    }
+  }
+  if (range->granules > granules) index.insert(split(*range, granules));
+  range->state = Range::State::live;
+  return range;
+}
+
+void Arena::put(Range& returned) noexcept {
+  Range* range = &returned;
+  range->state = Range::State::free;
+  if (merges(range->before, range)) {
+    Range& left = *range->before;
+    index_of(left).remove(left);
+    join(left, *range);
+    range = &left;
+  }
+  if (merges(range, range->after)) {
+    Range& right = *range->after;
+    index_of(right).remove(right);
+    join(*range, right);
+  }
+  index_of(*range).insert(*range);
+}
+
+void Arena::clear(Range& range) noexcept {
+  index_of(range).remove(range);
+  range.shard = nullptr;
+  put(range);
+}
+
+RangeIndex& Arena::index_of(const Range& range) noexcept { return range.shard ? range.shard->free : everyones; }
+
+bool Arena::merges(const Range* left, const Range* right) const noexcept {
+  return left && right && left->state == Range::State::free && right->state == Range::State::free &&
+         left->shard == right->shard;
+}
+
+// Both are in no index. The later of the two values holds for the whole.
+void Arena::join(Range& left, Range& right) noexcept {
+  left.closed_at(std::max(left.closed_at(), right.closed_at()));
+  left.granules = static_cast<std::uint32_t>(left.granules + right.granules);
+  left.after = right.after;
+  if (left.after) left.after->before = &left;
+  recycle(right);
+}
+
+// Leave `granules` in `range`; what follows becomes a range of the same sort.
+Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
+  Range& rest = take_spare();
+  rest.segment = range.segment;
+  rest.offset = range.offset + static_cast<std::size_t>(granules) * granule;
+  rest.resource = range.resource;
+  rest.region = range.region;
+  rest.granules = static_cast<std::uint32_t>(range.granules - granules);
+  rest.shard = range.shard;
+  rest.state = range.state;
+  rest.closed_at(range.closed_at());
+  rest.before = &range;
+  rest.after = range.after;
+  if (rest.after) rest.after->before = &rest;
+  range.after = &rest;
+  range.granules = static_cast<std::uint32_t>(granules);
+  return rest;
+}
+
+void Arena::make_spare(std::size_t count) {
+  const Range* have = spare_;
+  for (; have && count != 0; --count) have = static_cast<const Range*>(have->next);
+  if (count == 0) return;
+  slabs_.reserve(slabs_.size() + 1);
+  auto slab = std::make_unique<std::array<Range, per_slab>>();
+  for (Range& range : *slab) recycle(range);
+  slabs_.push_back(std::move(slab));
+}
+
+Range& Arena::take_spare() noexcept {
+  Range* const range = spare_;
+  spare_ = static_cast<Range*>(range->next);
+  range->next = nullptr;
+  return *range;
+}
+
+void Arena::recycle(Range& range) noexcept {
+  range.next = spare_;
+  spare_ = &range;
+}
+
+}  // namespace weir::pool

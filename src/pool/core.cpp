@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace weir::pool {
+spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
+  spi::StreamState& stream = request.stream->state();
+  auto* shard = static_cast<Shard*>(stream.attached(this));
+  if (!shard) [[unlikely]] shard = &attach(stream);
+  const auto granules = rounded(granules_for(request.bytes));
+  if (request.alignment <= granule) [[likely]] {
+    const std::scoped_lock guard(shard->lock);
+    if (Range* const range = shard->take(granules)) {
+      ++shard->hits;
+      return &begin(*shard, *range, request.bytes);
+    }
+  }
+  Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment}, shortage);
+  if (!range) return nullptr;
+  const std::scoped_lock guard(shard->lock);
+  return &begin(*shard, *range, request.bytes);
+}
+
+Range& Core::begin(Shard& shard, Range& range, std::size_t bytes) noexcept {
+  range.size = bytes;
+  range.owners.store(1, std::memory_order_relaxed);
+  ++shard.live;
+  ++shard.allocations;
+  shard.in_use += bytes;
+  shard.peak = std::max(shard.peak, shard.in_use);
+  return range;
+}
+
+void Core::count_out(Shard& shard, std::size_t bytes) noexcept {
+  --shard.live;
+  shard.in_use -= bytes;
+}
+
+void Core::do_deallocate(spi::Block& block) noexcept {
+  auto& range = static_cast<Range&>(block);
+  Shard& shard = *range.shard;
+  const auto bytes = range.size;
+  range.closed_at(shard.stream.issued());
+  shard.lock.lock();
+  if (shard.state != 0 || !range.only_at_home()) [[unlikely]] {
+    shard.lock.unlock();
+    return close_slowly(shard, range, bytes);
+  }
+  count_out(shard, bytes);
+  shard.keep(range);
+  shard.lock.unlock();
+}
+
+Shard& Core::attach(spi::StreamState& stream) {
+  auto made = std::make_unique<Shard>(this, stream);
+  {
+    const std::scoped_lock lock(mutex_);
+    link(*made);
+  }
+  void* attached = nullptr;
+  try {
+    attached = stream.attach(this, made.get(), &Core::unused);
+  } catch (...) {
+    const std::scoped_lock lock(mutex_);
+    unlink(*made);
+    throw;
+  }
+  if (attached == made.get()) return *made.release();
+  const std::scoped_lock lock(mutex_);
+  unlink(*made);
+  return *static_cast<Shard*>(attached);
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The pool. A warm allocation and its close touch the stream's shard and nothing else (core.cpp); everything that looks
+// beyond it holds the pool's mutex (slow.cpp); ends of streams, of the pool, and forks are in ends.cpp.
+//
+// Locks, in the order in which they are taken: all attachments, the mutex, one shard. None is held while upstream, a user's
+// function, a question to a stream or the drop of its count runs.
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "pool/arena.hpp"
+#include "pool/shard.hpp"
+#include "weir/resources/pool.hpp"
+#include "weir/spi/fork_link.hpp"
+
+namespace weir::pool {
+
+class Core final : public Pool {
+ public:
+  static PoolPtr make(ResourcePtr upstream, const PoolOptions& options);
+  ~Core() override;
+
+  [[nodiscard]] ResourceStats stats() const override;
+  [[nodiscard]] PoolStats pool_stats() const override;
+  std::size_t trim(std::size_t bytes_to_keep) override;
+  [[nodiscard]] ResourcePtr upstream() const override { return upstream_; }
+  void set_limit(std::size_t bytes) noexcept override;
+  void set_reuse_policy(ReusePolicy policy) noexcept override;
+
+  void fork(spi::ForkMoment moment) noexcept;
+  Core* next_pool = nullptr;  ///< of all pools; their lock guards it
+  Core* previous_pool = nullptr;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Wanted {
+    std::size_t bytes;
+    std::uint64_t granules;  ///< rounded
+    std::size_t alignment;
+  };
+
+  Core(ResourcePtr upstream, const PoolOptions& options);
+
+  // core.cpp
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
+  void do_deallocate(spi::Block& block) noexcept override;
+  static Range& begin(Shard& shard, Range& range, std::size_t bytes) noexcept;
+  static void count_out(Shard& shard, std::size_t bytes) noexcept;
+  Shard& attach(spi::StreamState& stream);
+
+  // slow.cpp
+  Range* allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage);
+  Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
+  Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
+  Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  bool add_region(std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
+  using Progress = spi::Attachment::Progress;
+  struct Asked {
+    spi::Ref<spi::StreamState> stream;  ///< keeps its shard
+    Progress progress{};
+  };
+  std::vector<Asked> ask_streams();
+  void flush(const std::vector<Asked>& streams) noexcept;
+  void flush(Shard& shard, const Progress& progress) noexcept;
+  static void settle_waiting(Shard& shard) noexcept;
+  void settle_left() noexcept;
+  void settle_all();
+  std::vector<spi::Block*> take_unused(std::size_t bytes_to_keep);
+  void give_back(const std::vector<spi::Block*>& blocks) noexcept;
+  void note_peaks() noexcept;
+  [[nodiscard]] std::size_t in_use() const noexcept;
+  void fill(Shortage& shortage) const noexcept;
+
+  // ends.cpp
+  ResourcePtr do_handle() override;
+  void abandon() noexcept;
+  void close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept;
+  static std::uint64_t unused(void* shard, const Progress& progress) noexcept;
+  std::uint64_t stream_unused(Shard& shard, const Progress& progress) noexcept;
+  void link(Shard& shard) noexcept;
+  void unlink(Shard& shard) noexcept;
+  void give_back_all() noexcept;
+
+  const ResourcePtr upstream_;
+  const Stream home_;  // whose work the regions wait for: none
+  const std::size_t segment_bytes_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable grown_;
+  bool growing_ = false;  // somebody is asking upstream
+  Arena arena_;
+  Shard* shards_ = nullptr;
+  Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done
+  std::size_t limit_;
+  ReusePolicy reuse_;
+  std::size_t handles_ = 1;
+  std::size_t abandoned_ = 0;  // shards that keep the pool although it has no handle
+  std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
+  std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
+  std::uint64_t waits_ = 0, grows_ = 0, given_back_ = 0;
+};
+
+}  // namespace weir::pool

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/range_index.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weir::pool {
+namespace {
+
+constexpr int looked_at = 4;  // ranges of the request's own class, some of which are too small
+constexpr unsigned none = ~0U;
+
+}  // namespace
+
+// Level 0 has one list for each number of granules below 32; level n the sizes from 2^(n+4) granules on.
+unsigned RangeIndex::list_of(std::uint64_t granules) noexcept {
+  if (granules < parts) return static_cast<unsigned>(granules);
+  const auto exponent = static_cast<unsigned>(std::bit_width(granules)) - 1;
+  const auto part = static_cast<unsigned>(granules >> (exponent - part_bits)) & (parts - 1);
+  return std::min((exponent - part_bits + 1) * parts + part, most_levels * parts - 1);
+}
+
+void RangeIndex::insert(Range& range) noexcept {
+  const auto list = list_of(range.granules);
+  Range*& head = heads_[list];
+  range.previous = nullptr;
+  range.next = head;
+  if (head) head->previous = &range;
+  head = &range;
+  parts_[list / parts] |= 1U << (list % parts);
+  levels_ |= std::uint64_t{1} << (list / parts);
+}
+
+void RangeIndex::remove(Range& range) noexcept {
+  auto* const next = static_cast<Range*>(range.next);
+  if (next) next->previous = range.previous;
+  if (range.previous) {
+    range.previous->next = next;
+  } else {
+    const auto list = list_of(range.granules);
+    heads_[list] = next;
+    if (!next && (parts_[list / parts] &= ~(1U << (list % parts))) == 0) {
+      levels_ &= ~(std::uint64_t{1} << (list / parts));
+    }
+  }
+  range.next = nullptr;
+  range.previous = nullptr;
+}
+
+// The first non-empty list after `list`.
+unsigned RangeIndex::next_list(unsigned list) const noexcept {
+  const auto level = list / parts, part = list % parts;
+  const std::uint32_t above = part + 1 == parts ? 0 : parts_[level] & (~std::uint32_t{0} << (part + 1));
+  if (above != 0) return level * parts + static_cast<unsigned>(std::countr_zero(above));
+  const std::uint64_t levels = levels_ & (~std::uint64_t{0} << level << 1);
+  if (levels == 0) return none;
+  const auto found = static_cast<unsigned>(std::countr_zero(levels));
+  return found * parts + static_cast<unsigned>(std::countr_zero(parts_[found]));
+}
+
+Range* RangeIndex::take(std::uint64_t granules, Search search) noexcept {
+  const auto list = list_of(granules);
+  Range* range = heads_[list];
+  for (int looked = 1; range && range->granules < granules; ++looked) {
+    range = search == Search::quick && looked == looked_at ? nullptr : static_cast<Range*>(range->next);
+  }
+  if (!range) {
+    const auto next = next_list(list);
+    if (next == none) return nullptr;
+    range = heads_[next];
+    if (range->granules < granules) return nullptr;  // the last list has no upper end
+  }
+  remove(*range);
+  return range;
+}
+
+std::uint64_t RangeIndex::largest() const noexcept {
+  if (levels_ == 0) return 0;
+  const auto level = static_cast<unsigned>(std::bit_width(levels_)) - 1;
+  const auto part = static_cast<unsigned>(std::bit_width(parts_[level])) - 1;
+  std::uint64_t most = 0;
+  for (const Range* range = heads_[level * parts + part]; range; range = static_cast<const Range*>(range->next)) {
+    most = std::max<std::uint64_t>(most, range->granules);
+  }
+  return most;
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a pool keeps for one stream: ranges that this stream may use again without waiting for anything. The first half
+// is all that a warm allocation touches, under a lock that only this stream's users take.
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "pool/range.hpp"
+#include "pool/range_index.hpp"
+#include "pool/spin_lock.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::pool {
+
+class Core;
+
+class Shard {
+ public:
+  Shard(Core* pool, spi::StreamState& of) noexcept : core(pool), stream(of) {}
+
+  /// A cached range for a request of `wanted` granules (already rounded), or null. Needs `lock`.
+  Range* take(std::uint64_t wanted) noexcept {
+    const auto first = class_below(wanted);
+    if (wanted <= rounded_up_to) return pop(first);
+    return take_large(wanted, first);
+  }
+  /// Keep a range. Needs `lock`.
+  void keep(Range& range) noexcept {
+    const auto which = class_below(range.granules);
+    range.next = cached[which];
+    cached[which] = &range;
+    present[which / 64] |= std::uint64_t{1} << (which % 64);
+  }
+  [[nodiscard]] bool has_cached() const noexcept;
+  /// Take all cached ranges out, as a list through `next`. Needs `lock`.
+  Range* take_all() noexcept;
+  /// Set aside a range that other streams may still use. Needs `lock`.
+  void wait(Range& range) noexcept {
+    range.next = nullptr;
+    if (last_waiting) {
+      last_waiting->next = &range;
+    } else {
+      first_waiting = &range;
+    }
+    last_waiting = &range;
+    ++waiting_count;
+  }
+  /// Latest closed_at() of those. Needs `lock`.
+  [[nodiscard]] std::uint64_t last_closed() const noexcept;
+  /// Take those out, oldest first. Needs `lock`.
+  Range* take_waiting() noexcept {
+    last_waiting = nullptr;
+    waiting_count = 0;
+    return std::exchange(first_waiting, nullptr);
+  }
+
+  enum : std::uint8_t {
+    orphaned = 1,   ///< holds the last count of its stream, for the live buffers
+    abandoned = 2,  ///< the pool goes when the last of these comes back
+  };
+
+  // Under `lock`.
+  SpinLock lock;
+  std::uint8_t state = 0;
+  std::uint32_t live = 0;  ///< buffers
+  std::size_t in_use = 0;  ///< bytes asked for
+  std::size_t peak = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t hits = 0;   ///< of these, from the cache
+  std::uint32_t waiting_count = 0;
+  std::uint32_t settle_at = 32;  ///< look at their uses again when that many wait
+  Range* first_waiting = nullptr;  ///< closed, but used on other streams that are not done; oldest first
+  Range* last_waiting = nullptr;
+  std::array<std::uint64_t, (classes + 63) / 64> present{};
+  std::array<Range*, classes> cached{};
+
+  // Under the pool's mutex.
+  Core* const core;
+  spi::StreamState& stream;
+  RangeIndex free;  ///< usable on this stream at once, elsewhere after closed_at()
+  Shard* next = nullptr;  ///< list of the pool
+  Shard* previous = nullptr;
+
+ private:
+  Range* pop(std::size_t which) noexcept {
+    Range* const range = cached[which];
+    if (!range) return nullptr;
+    cached[which] = static_cast<Range*>(range->next);
+    return range;
+  }
+  Range* take_large(std::uint64_t wanted, std::size_t first) noexcept;
+};
+
+}  // namespace weir::pool

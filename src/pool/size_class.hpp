@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Sizes of a pool's memory, counted in granules, and the classes by which free ranges are kept apart.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace weir::pool {
+
+constexpr std::size_t granule = 256;  ///< bytes; every range begins and ends at a multiple of it
+
+constexpr std::size_t most_bytes = (std::size_t{1} << 40) - granule;  ///< of one range
+
+constexpr std::uint64_t granules_for(std::size_t bytes) noexcept { return (bytes + granule - 1) / granule; }
+
+/// Classes of the ranges that a stream keeps for itself. Up to `rounded_up_to`, requests are rounded up to the class's
+/// size, so that every member fits every request of the class: multiples of a granule up to 32 of them, then 16 to a
+/// doubling, which wastes less than 1/16. Above, a class only says where to look.
+constexpr std::uint64_t rounded_up_to = (std::size_t{1} << 20) / granule;
+constexpr std::size_t classes = 32 + 16 * 27;
+
+/// The largest class whose members all have at most `granules`.
+constexpr std::size_t class_below(std::uint64_t granules) noexcept {
+  if (granules <= 32) return granules - 1;
+  const auto doubling = static_cast<std::size_t>(std::bit_width(granules)) - 6;  // of 32, 64, …
+  const auto part = static_cast<std::size_t>(granules >> (doubling + 1)) & 15U;
+  return 31 + 16 * doubling + part;
+}
+
+/// Granules that a request gets.
+constexpr std::uint64_t rounded(std::uint64_t granules) noexcept {
+  if (granules <= 32 || granules > rounded_up_to) return granules;
+  const auto step = std::uint64_t{1} << (std::bit_width(granules - 1) - 5);
+  return (granules + step - 1) & ~(step - 1);
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// What looks beyond one stream's cache: other streams, the free ranges of all, upstream.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "pool/core.hpp"
+
+namespace weir::pool {
+namespace {
+
+using Search = RangeIndex::Search;
+
+std::uint64_t granules_with_slack(std::uint64_t granules, std::size_t alignment) noexcept {
+  return granules + (alignment > granule ? alignment / granule - 1 : 0);
+}
+
+}  // namespace
+
+Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
+  settle_waiting(shard);
+  std::vector<Asked> streams;  // ends without the lock
+  Lock lock(mutex_);
+  Range* range = cut(shard, wanted, Search::quick);
+  if (!range) {
+    lock.unlock();
+    settle_all();
+    streams = ask_streams();
+    lock.lock();
+    note_peaks();
+    flush(streams);
+    range = cut(shard, wanted, Search::thorough);
+  }
+  if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, lock);
+  if (!range) range = grow(shard, wanted, lock, shortage);
+  if (!range && reuse_ == ReusePolicy::wait_rather_than_fail) range = cut_waited_for(shard, wanted, lock);
+  if (!range) {
+    fill(shortage);
+    return nullptr;
+  }
+  range->shard = &shard;
+  range->stream = &shard.stream;
+  return range;
+}
+
+Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
+  if (Range* const own = arena_.cut(shard.free, wanted.granules, wanted.alignment, search)) return own;
+  return arena_.cut(arena_.everyones, wanted.granules, wanted.alignment, search);
+}
+
+// Take what another stream used last, and let this one wait for that use.
+Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock) {
+  Range* range = nullptr;
+  Shard* other = shards_;
+  for (; other; other = other->next) {
+    if (other != &shard) range = arena_.cut(other->free, wanted.granules, wanted.alignment, Search::thorough);
+    if (range) break;
+  }
+  if (!range) return nullptr;
+  auto used_on = spi::Ref<spi::StreamState>::retain(&other->stream);  // and with it the shard
+  lock.unlock();
+  try {
+    shard.stream.put(spi::WaitOp{used_on, range->closed_at()});
+  } catch (...) {
+    lock.lock();
+    arena_.put(*range);
+    lock.unlock();
+    throw;
+  }
+  used_on = {};
+  lock.lock();
+  ++waits_;
+  return range;
+}
+
+Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  while (growing_) {
+    grown_.wait(lock);
+    if (Range* const range = cut(shard, wanted, Search::quick)) return range;
+  }
+  const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
+  if (granules > most_bytes / granule) return nullptr;
+  const auto least = static_cast<std::size_t>(granules) * granule;
+  const bool added = add_region(std::max(segment_bytes_, least), least, lock, shortage);
+  return added ? cut(shard, wanted, Search::thorough) : nullptr;
+}
+
+// Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
+// become larger than it ever was: it was too small for the request.
+bool Core::add_region(std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+  struct Growing {
+    Core& core;
+    Lock& lock;
+    Growing(Core& pool, Lock& held) : core(pool), lock(held) { core.growing_ = true; }
+    ~Growing() {
+      if (!lock.owns_lock()) lock.lock();
+      core.growing_ = false;
+      core.grown_.notify_all();
+    }
+  };
+  const Growing growing(*this, lock);
+  const auto give_back_unused = [&] {
+    const auto blocks = take_unused(0);
+    lock.unlock();
+    give_back(blocks);
+    lock.lock();
+    return !blocks.empty();
+  };
+  const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
+  if (arena_.bytes + bytes > peak_reserved_ || room() < bytes) give_back_unused();
+  if (room() < bytes) bytes = least;
+  if (room() < bytes) {
+    shortage.limit = limit_;
+    return false;
+  }
+  const auto ask = [&] {
+    lock.unlock();
+    spi::Block* got = allocate_from(*upstream_, {bytes, granule, &home_}, shortage);
+    if (!got && bytes > least) got = allocate_from(*upstream_, {bytes = least, granule, &home_}, shortage);
+    lock.lock();
+    return got;
+  };
+  spi::Block* block = ask();
+  if (!block && give_back_unused()) block = ask();
+  if (!block) return false;
+  try {
+    arena_.add(*this, *block);
+  } catch (...) {
+    lock.unlock();
+    deallocate_to(*upstream_, *block);
+    throw;
+  }
+  ++grows_;
+  peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
+  shortage = {};
+  return true;
+}
+
+// What each stream is done with.
+std::vector<Core::Asked> Core::ask_streams() {
+  std::vector<Asked> streams;
+  {
+    const Lock lock(mutex_);
+    for (Shard* shard = shards_; shard; shard = shard->next) {
+      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream)});
+    }
+  }
+  for (Asked& asked : streams) asked.progress = asked.stream->progress();
+  return streams;
+}
+
+void Core::flush(const std::vector<Asked>& streams) noexcept {
+  for (const Asked& asked : streams) {
+    auto* const shard = static_cast<Shard*>(asked.stream->attached(this));
+    if (shard) flush(*shard, asked.progress);
+  }
+}
+
+// Hand what the shard caches to the indices: to everyone's where the stream is done with it. What was closed after
+// `outside` stays in the cache: others may have used it since.
+void Core::flush(Shard& shard, const Progress& progress) noexcept {
+  const auto [outside, over] = progress;
+  Range* cached = nullptr;
+  {
+    const std::scoped_lock guard(shard.lock);
+    cached = shard.take_all();
+  }
+  while (cached) {
+    Range& range = *std::exchange(cached, static_cast<Range*>(cached->next));
+    if (outside != 0 && range.closed_at() >= outside) {
+      const std::scoped_lock guard(shard.lock);
+      shard.keep(range);
+      continue;
+    }
+    if (outside != 0) range.closed_at(outside);
+    if (range.closed_at() <= over) range.shard = nullptr;
+    arena_.put(range);
+  }
+  shard.free.for_each([&, last = over](Range& range) {
+    if (range.closed_at() <= last) arena_.clear(range);
+  });
+}
+
+// Streams are asked, and may end, without a lock.
+void Core::settle_waiting(Shard& shard) noexcept {
+  Range* waiting = nullptr;
+  {
+    const std::scoped_lock guard(shard.lock);
+    waiting = shard.take_waiting();
+  }
+  if (!waiting) return;
+  Range* over = nullptr;
+  Range* not_over = nullptr;
+  while (waiting) {
+    Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
+    Range*& list = range.settle_uses() ? over : not_over;
+    range.next = list;
+    list = &range;
+  }
+  const std::scoped_lock guard(shard.lock);
+  while (over) shard.keep(*std::exchange(over, static_cast<Range*>(over->next)));
+  while (not_over) shard.wait(*std::exchange(not_over, static_cast<Range*>(not_over->next)));
+  shard.settle_at = 2 * shard.waiting_count + 32;
+}
+
+void Core::settle_left() noexcept {
+  Range* waiting = nullptr;
+  {
+    const Lock lock(mutex_);
+    waiting = std::exchange(left_, nullptr);
+  }
+  while (waiting) {
+    Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
+    const bool over = range.settle_uses();
+    const Lock lock(mutex_);
+    if (over) {
+      arena_.put(range);
+    } else {
+      range.next = std::exchange(left_, &range);
+    }
+  }
+}
+
+// Of every stream. Its count keeps the shard meanwhile.
+void Core::settle_all() {
+  settle_left();
+  std::vector<spi::Ref<spi::StreamState>> streams;
+  {
+    const Lock lock(mutex_);
+    for (Shard* shard = shards_; shard; shard = shard->next) {
+      const std::scoped_lock guard(shard->lock);
+      if (shard->first_waiting) streams.push_back(spi::Ref<spi::StreamState>::retain(&shard->stream));
+    }
+  }
+  for (const auto& stream : streams) {
+    if (auto* const shard = static_cast<Shard*>(stream->attached(this))) settle_waiting(*shard);
+  }
+}
+
+// The blocks of regions that nobody uses, until at most `bytes_to_keep` are in no buffer.
+std::vector<spi::Block*> Core::take_unused(std::size_t bytes_to_keep) {
+  std::vector<spi::Block*> blocks;
+  blocks.reserve(arena_.regions.size());
+  const auto used = in_use();
+  for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes - used > bytes_to_keep;) {
+    Region& region = *next++;
+    if (region.unused()) blocks.push_back(&arena_.remove(region));
+  }
+  given_back_ += blocks.size();
+  return blocks;
+}
+
+void Core::give_back(const std::vector<spi::Block*>& blocks) noexcept {
+  for (spi::Block* block : blocks) deallocate_to(*upstream_, *block);
+}
+
+std::size_t Core::trim(std::size_t bytes_to_keep) {
+  settle_all();
+  std::vector<spi::Point> pending;
+  std::size_t before = 0;
+  {
+    const auto streams = ask_streams();
+    const Lock lock(mutex_);
+    before = arena_.bytes;
+    note_peaks();
+    flush(streams);
+    const auto add_uses = [&](Range* range) {
+      for (; range; range = static_cast<Range*>(range->next)) std::ranges::move(range->uses(), std::back_inserter(pending));
+    };
+    add_uses(left_);
+    for (Shard* shard = shards_; shard; shard = shard->next) {
+      std::uint64_t last = 0;
+      shard->free.for_each([&](const Range& range) { last = std::max(last, range.closed_at()); });
+      if (last != 0) pending.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream), last});
+      const std::scoped_lock guard(shard->lock);
+      add_uses(shard->first_waiting);
+    }
+  }
+  for (const spi::Point& point : pending) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
+  pending.clear();
+  settle_all();
+  std::vector<spi::Block*> blocks;
+  std::size_t after = 0;
+  {
+    const auto streams = ask_streams();
+    const Lock lock(mutex_);
+    flush(streams);
+    blocks = take_unused(bytes_to_keep);
+    after = arena_.bytes;
+  }
+  give_back(blocks);
+  upstream_->trim(bytes_to_keep);
+  return before > after ? before - after : 0;
+}
+
+std::size_t Core::in_use() const noexcept {
+  std::size_t bytes = 0;
+  for (Shard* shard = shards_; shard; shard = shard->next) {
+    const std::scoped_lock guard(shard->lock);
+    bytes += shard->in_use;
+  }
+  return bytes;
+}
+
+void Core::note_peaks() noexcept {
+  std::size_t bytes = 0;
+  for (Shard* shard = shards_; shard; shard = shard->next) {
+    const std::scoped_lock guard(shard->lock);
+    bytes += shard->in_use;
+    peak_in_use_ = std::max(peak_in_use_, shard->peak);
+  }
+  peak_in_use_ = std::max(peak_in_use_, bytes);
+}
+
+void Core::fill(Shortage& shortage) const noexcept {
+  shortage.in_use = in_use();
+  shortage.reserved = arena_.bytes;
+  shortage.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;
+}
+
+}  // namespace weir::pool

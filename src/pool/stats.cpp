@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core.hpp"
+
+#include <algorithm>
+
+namespace weir::pool {
+
+ResourceStats Core::stats() const { return pool_stats().resource; }
+
+PoolStats Core::pool_stats() const {
+  PoolStats stats;
+  ResourceStats& all = stats.resource;
+  const Lock lock(mutex_);
+  all.allocations = allocations_;
+  stats.reuses = reuses_;
+  for (Shard* shard = shards_; shard; shard = shard->next) {
+    const std::scoped_lock guard(shard->lock);
+    all.in_use += shard->in_use;
+    all.live_buffers += shard->live;
+    all.allocations += shard->allocations;
+    all.peak_in_use = std::max(all.peak_in_use, shard->peak);
+    stats.reuses += shard->hits;
+    ++stats.streams;
+  }
+  all.peak_in_use = std::max({all.peak_in_use, all.in_use, peak_in_use_});
+  all.reserved = arena_.bytes;
+  all.peak_reserved = peak_reserved_;
+  stats.cached = all.reserved > all.in_use ? all.reserved - all.in_use : 0;
+  stats.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;
+  stats.segments = arena_.regions.size();
+  stats.waits = waits_;
+  stats.grown = grows_;
+  stats.given_back = given_back_;
+  return stats;
+}
+
+void Core::set_limit(std::size_t bytes) noexcept {
+  const Lock lock(mutex_);
+  limit_ = bytes;
+}
+
+void Core::set_reuse_policy(ReusePolicy policy) noexcept {
+  const Lock lock(mutex_);
+  reuse_ = policy;
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only pools promise: no call upstream when warm, reuse in order, memory that goes back, limits.
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "fixture.hpp"
+#include "forwarding.hpp"
+#include "weir/resources/pool.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+class Pools : public OnMemory {
+ protected:
+  [[nodiscard]] PoolPtr make(PoolOptions options = {.segment_bytes = mib}) const { return make_pool(resource, options); }
+  /// A buffer with all of the one segment that a pool of this limit can have.
+  static constexpr PoolOptions tight(ReusePolicy reuse) {
+    return {.initial_bytes = mib, .limit = mib, .segment_bytes = mib, .reuse = reuse};
+  }
+  Stream other{device()};
+};
+const Subset plain_and_private{[](const Memory& memory) { return !memory.stack && !memory.exportable; }, nullptr, {}, {}};
+WEIR_FOR_EACH_MEMORY_OF(plain_and_private, Pools);
+
+TEST_P(Pools, IsNamedAfterItsUpstream) {
+  const auto pool = make();
+  EXPECT_EQ(pool->name(), "pool(" + resource->name() + ")");
+  EXPECT_EQ(pool->upstream(), resource);
+  EXPECT_FALSE(pool->is_exportable());
+}
+
+TEST_P(Pools, AWarmAllocationDoesNotAskUpstream) {
+  const auto pool = make({.initial_bytes = 4 * mib});  // for all of them side by side
+  for (std::size_t bytes : {1UL, 5000UL, 100000UL, 3 * mib}) (void)pool->allocate(bytes, stream);
+  const auto before = pool->pool_stats();
+  const auto upstream = resource->stats().allocations;
+  for (int i = 0; i < 100; ++i) {
+    for (std::size_t bytes : {1UL, 256UL, 5000UL, 100000UL, 3 * mib}) (void)pool->allocate(bytes, stream);
+  }
+  const auto after = pool->pool_stats();
+  EXPECT_EQ(resource->stats().allocations, upstream);
+  EXPECT_EQ(after.grown, before.grown);
+  EXPECT_EQ(after.reuses - before.reuses, 500U);
+}
+
+TEST_P(Pools, TheSameStreamReusesWithoutWaiting) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Gate gate;
+  gate.hold(stream);
+  Bytes seen(1000);
+  Buffer first = pool->allocate(mib, stream);
+  first.fill(std::uint8_t{1}, stream);
+  first.copy_to(seen, stream);
+  first.close();
+  Buffer second = pool->allocate(mib, stream);  // all there is: the first's memory, in stream order
+  second.fill(std::uint8_t{2}, stream);
+  EXPECT_FALSE(stream.done());
+  gate.open();
+  stream.synchronize();
+  EXPECT_BYTES(seen, Bytes(1000, std::byte{1}));
+}
+
+TEST_P(Pools, AnotherStreamIsRefusedWhatIsNotPassed) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Gate gate;
+  Buffer first = pool->allocate(mib, stream);
+  gate.hold(stream);
+  first.fill(std::uint8_t{1}, stream);
+  first.close();
+  EXPECT_FALSE(pool->try_allocate(mib, other).has_value());
+  gate.open();
+  stream.synchronize();
+  EXPECT_TRUE(pool->try_allocate(mib, other).has_value());
+  EXPECT_EQ(pool->pool_stats().waits, 0U);
+}
+
+TEST_P(Pools, AnotherStreamWaitsOnItsOwnForThatUseAndNothingLater) {
+  const auto pool = make(tight(ReusePolicy::wait_rather_than_fail));
+  Gate gate, later;
+  Bytes seen(1000);
+  Buffer first = pool->allocate(mib, stream);
+  gate.hold(stream);
+  first.fill(std::uint8_t{1}, stream);
+  first.copy_to(seen, stream);
+  first.close();
+  later.hold(stream);
+  Buffer unrelated = resource->allocate(1000, stream);
+  unrelated.fill(std::uint8_t{3}, stream);
+  Buffer second = pool->allocate(mib, other);
+  second.fill(std::uint8_t{2}, other);
+  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  EXPECT_FALSE(other.done());
+  gate.open();
+  other.synchronize();
+  EXPECT_FALSE(stream.done());
+  EXPECT_BYTES(seen, Bytes(1000, std::byte{1}));
+  EXPECT_BYTES(read(second, other), Bytes(mib, std::byte{2}));
+  later.open();
+  stream.synchronize();
+}
+
+TEST_P(Pools, WaitingMayComeBeforeGrowing) {
+  for (const bool wait : {true, false}) {
+    const auto pool = make({.segment_bytes = mib,
+                            .reuse = wait ? ReusePolicy::wait_rather_than_grow : ReusePolicy::wait_rather_than_fail});
+    Gate gate;
+    Buffer first = pool->allocate(mib, stream);
+    gate.hold(stream);
+    first.fill(std::uint8_t{1}, stream);
+    first.close();
+    (void)pool->allocate(mib, other);
+    EXPECT_EQ(pool->pool_stats().waits, wait ? 1U : 0U);
+    EXPECT_EQ(pool->pool_stats().grown, wait ? 1U : 2U);
+  }
+}
+
+TEST_P(Pools, UsesOnOtherStreamsComeFirst) {
+  const auto pool = make(tight(ReusePolicy::wait_rather_than_fail));
+  Bytes seen(mib);
+  Gate gate;
+  Buffer first = pool->allocate(mib, stream);
+  write(first, pattern(mib, 1), stream);
+  stream.synchronize();
+  gate.hold(other);
+  first.copy_to(seen, other);
+  first.close();
+  EXPECT_FALSE(pool->try_allocate(mib, stream).has_value()) << "used on the other stream";
+  gate.open();
+  other.synchronize();
+  Buffer second = pool->allocate(mib, stream);
+  second.fill(std::uint8_t{2}, stream);
+  stream.synchronize();
+  EXPECT_BYTES(seen, pattern(mib, 1));
+}
+
+TEST_P(Pools, MemoryOfAnEndedStreamServesOthers) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Buffer kept;
+  {
+    const Stream ending(device());
+    (void)pool->allocate(mib / 2, ending);
+    kept = pool->allocate(mib / 4, ending);
+  }
+  EXPECT_EQ(pool->pool_stats().streams, 1U) << "a live buffer keeps it";
+  EXPECT_TRUE(pool->try_allocate(mib / 2, stream).has_value());
+  kept.close();
+  EXPECT_EQ(pool->pool_stats().streams, 1U) << "of this test's stream";
+  EXPECT_TRUE(pool->try_allocate(mib, stream).has_value()) << "all in one piece";
+}
+
+TEST_P(Pools, AStreamThatEndsBusyIsWaitedFor) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Gate gate;
+  {
+    const Stream ending(device());
+    Buffer buffer = pool->allocate(mib, ending);
+    gate.hold(ending);
+    buffer.fill(std::uint8_t{1}, ending);
+  }
+  EXPECT_FALSE(pool->try_allocate(mib, stream).has_value());
+  gate.open();
+  pool->trim(0);
+  EXPECT_TRUE(pool->try_allocate(mib, stream).has_value());
+}
+
+TEST_P(Pools, TrimKeepsWhatItIsTold) {
+  const auto pool = make();
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 4; ++i) buffers.push_back(pool->allocate(mib, stream));
+  EXPECT_EQ(pool->stats().reserved, 4 * mib);
+  EXPECT_EQ(pool->trim(0), 0U) << "all of it is used";
+  buffers.clear();
+  EXPECT_EQ(pool->trim(2 * mib), 2 * mib);
+  EXPECT_EQ(pool->stats().reserved, 2 * mib);
+  EXPECT_EQ(pool->trim(0), 2 * mib);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+  EXPECT_EQ(pool->stats().peak_reserved, 4 * mib);
+}
+
+TEST_P(Pools, ALargerRequestGetsItsOwnSegmentAndWhatWasTooSmallGoesBack) {
+  const auto pool = make();
+  (void)pool->allocate(1000, stream);
+  Buffer large = pool->allocate(5 * mib, stream);
+  EXPECT_EQ(pool->stats().reserved, 5 * mib);
+  EXPECT_EQ(pool->pool_stats().given_back, 1U);
+  write(large, pattern(5 * mib, 1), stream);
+  EXPECT_BYTES(read(large, stream), pattern(5 * mib, 1));
+}
+
+TEST_P(Pools, ALimitIsKeptAndNamed) {
+  const auto pool = make({.limit = 3 * mib, .segment_bytes = 2 * mib});
+  Buffer first = pool->allocate(2 * mib, stream);
+  Buffer second = pool->allocate(mib, stream);  // exactly what is left, not a whole segment
+  try {
+    (void)pool->allocate(mib, stream);
+    ADD_FAILURE() << "beyond the limit";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().limit, 3 * mib);
+    EXPECT_EQ(error.shortage().in_use, 3 * mib);
+    EXPECT_EQ(error.shortage().reserved, 3 * mib);
+    EXPECT_EQ(error.shortage().requested, mib);
+    EXPECT_EQ(error.shortage().resource, pool->name());
+  }
+  pool->set_limit(4 * mib);
+  EXPECT_TRUE(pool->try_allocate(mib, stream).has_value());
+}
+
+TEST_P(Pools, InitialBytesAreTakenAtOnce) {
+  const auto pool = make({.initial_bytes = 3 * mib, .segment_bytes = mib});
+  EXPECT_EQ(pool->stats().reserved, 3 * mib);
+  EXPECT_EQ(pool->pool_stats().largest_free, 3 * mib);
+  EXPECT_THROW((void)make_pool(resource, {.initial_bytes = std::size_t{1} << 50}), OutOfMemory);
+  EXPECT_ERROR((void)make_pool(nullptr), Errc::invalid_argument, "upstream");
+}
+
+TEST_P(Pools, ThePoolEndsAfterItsLastBufferOnAnyThread) {
+  const std::weak_ptr<MemoryResource> upstream = resource;
+  auto pool = make();
+  resource.reset();
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 50; ++i) buffers.push_back(pool->allocate(1000, i % 2 ? stream : other));
+  pool.reset();
+  EXPECT_EQ(buffers.front().memory_resource()->upstream(), upstream.lock());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&buffers, i] {
+      for (std::size_t k = static_cast<std::size_t>(i); k < buffers.size(); k += 2) buffers[k].close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  GetParam().plain().make()->trim(0);
+  while (!upstream.expired()) std::this_thread::yield();  // a worker may hold it a moment longer
+}
+
+TEST_P(Pools, EightThreadsGrowUnderOneLimit) {
+  const auto pool = make({.limit = 8 * mib, .segment_bytes = mib});
+  std::atomic<std::size_t> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const Stream own(device());
+      for (std::uint32_t i = 0; i < 60; ++i) {
+        auto buffer = pool->try_allocate((1 + (i * 7 + static_cast<std::uint32_t>(t)) % 9) * (mib / 8), own);
+        if (!buffer) {
+          ++failures;
+          continue;
+        }
+        buffer->fill(static_cast<std::uint8_t>(t), 0, 64, own);
+        EXPECT_LE(pool->stats().reserved, 8 * mib);
+      }
+      own.synchronize();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool->stats().in_use, 0U);
+  pool->trim(0);
+  EXPECT_EQ(pool->stats().reserved, 0U);
+}
+
+TEST_P(Pools, OverAPool) {
+  const auto lower = make();
+  const auto upper = make_pool(lower, {.segment_bytes = mib / 4});
+  Buffer buffer = upper->allocate(70000, stream);
+  write(buffer, pattern(70000, 1), stream);
+  EXPECT_BYTES(read(buffer, stream), pattern(70000, 1));
+  buffer.close();
+  upper->trim(0);
+  EXPECT_EQ(lower->stats().reserved, 0U);
+}
+
+}  // namespace
+}  // namespace weir::test
