@@ -7,8 +7,16 @@
 
 namespace weir::test::random {
 
+void Link::say(const std::string& line) {
+  try {
+    write_line(socket_, line);
+  } catch (const std::exception&) {  // it is gone, and may have said why before
+    for (;;) (void)next();
+  }
+}
+
 void Link::send(std::uint64_t parcel, const ipc::Descriptor& descriptor) {
-  write_line(socket_, "parcel " + std::to_string(parcel));
+  say("parcel " + std::to_string(parcel));
   ipc::send(socket_, descriptor);
 }
 
@@ -33,7 +41,7 @@ ipc::Descriptor Link::receive(std::uint64_t parcel) {
 
 void Link::meet(std::size_t place) {
   const std::string words = "meet " + std::to_string(place);
-  write_line(socket_, words);
+  say(words);
   std::string line;
   do line = next();
   while (line.starts_with("parcel "));

@@ -31,6 +31,7 @@ class Link {
   void fail(const std::string& why) noexcept;
 
  private:
+  void say(const std::string& line);
   std::string next();
 
   int socket_;
