@@ -14,20 +14,21 @@ std::uint64_t Region::address() const noexcept {
   return base + block->offset;
 }
 
-void Arena::add(MemoryResource& owner, spi::Block& block) {
+void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uint64_t closed_at) {
   make_spare(1);
   regions.emplace_front();
   Region& region = regions.front();
   region.self = regions.begin();
   region.block = &block;
-    bytes += block.size;
+  bytes += block.size;
   Range& range = take_spare();
   range.segment = block.segment;
   range.offset = block.offset;
   range.resource = &owner;
   range.region = &region;
   range.granules = static_cast<std::uint32_t>(block.size / granule);
-  range.shard = nullptr;
+  range.shard = shard;
+  range.closed_at(closed_at);
   range.before = range.after = nullptr;
   region.first = &range;
   put(range);

@@ -27,8 +27,9 @@ struct Region {
 
 class Arena {
  public:
-  /// Take over `block`; its one range is free for every stream. Throws only for want of memory, and then has not taken it.
-  void add(MemoryResource& owner, spi::Block& block);
+  /// Take over `block`; its one range is free for the stream of `shard` after `closed_at`, for every stream without one.
+  /// Throws only for want of memory, and then has not taken it.
+  void add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uint64_t closed_at);
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
 

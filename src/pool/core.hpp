@@ -55,7 +55,8 @@ class Core final : public Pool {
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
-  bool add_region(std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
+  bool add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
+  bool ready_on(Shard* shard);
   using Progress = spi::Attachment::Progress;
   struct Asked {
     spi::Ref<spi::StreamState> stream;  ///< keeps its shard
@@ -84,7 +85,7 @@ class Core final : public Pool {
   void give_back_all() noexcept;
 
   const ResourcePtr upstream_;
-  const Stream home_;  // whose work the regions wait for: none
+  const Stream home_;  // on which upstream allocates
   const std::size_t segment_bytes_;
 
   mutable std::mutex mutex_;

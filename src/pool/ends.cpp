@@ -55,7 +55,7 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
            {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), false}),
       upstream_(std::move(upstream)),
-      home_(host_device()),
+      home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),
       limit_(options.limit),
       reuse_(options.reuse) {
@@ -72,7 +72,7 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
   Shortage shortage;
   Lock lock(core.mutex_);
-  if (core.add_region(bytes, bytes, lock, shortage)) return pool;
+  if (core.add_region(nullptr, bytes, bytes, lock, shortage)) return pool;
   shortage.requested = options.initial_bytes;
   shortage.resource = core.name();
   if (shortage.device.empty()) shortage.device = core.device().state().describe();

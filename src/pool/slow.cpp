@@ -81,13 +81,13 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
   if (granules > most_bytes / granule) return nullptr;
   const auto least = static_cast<std::size_t>(granules) * granule;
-  const bool added = add_region(std::max(segment_bytes_, least), least, lock, shortage);
+  const bool added = add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
 }
 
 // Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
 // become larger than it ever was: it was too small for the request.
-bool Core::add_region(std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   struct Growing {
     Core& core;
     Lock& lock;
@@ -124,15 +124,32 @@ bool Core::add_region(std::size_t bytes, std::size_t least, Lock& lock, Shortage
   if (!block && give_back_unused()) block = ask();
   if (!block) return false;
   try {
-    arena_.add(*this, *block);
-  } catch (...) {
     lock.unlock();
+    const bool everywhere = ready_on(shard);
+    lock.lock();
+    arena_.add(*this, *block, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
+  } catch (...) {
+    if (lock.owns_lock()) lock.unlock();
     deallocate_to(*upstream_, *block);
     throw;
   }
   ++grows_;
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};
+  return true;
+}
+
+// Upstream may have put the allocation on the stream it was asked for. Only the stream that needs the memory waits then;
+// true when nobody has to.
+bool Core::ready_on(Shard* shard) {
+  spi::StreamState& home = home_.state();
+  const auto allocated = home.position();
+  if (home.reached(allocated)) return true;
+  if (shard) {
+    shard->stream.put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(&home), allocated});
+    return false;
+  }
+  home_.synchronize();
   return true;
 }
 

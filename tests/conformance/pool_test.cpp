@@ -184,6 +184,7 @@ TEST_P(Pools, TrimKeepsWhatItIsTold) {
 TEST_P(Pools, ALargerRequestGetsItsOwnSegmentAndWhatWasTooSmallGoesBack) {
   const auto pool = make();
   (void)pool->allocate(1000, stream);
+  stream.synchronize();
   Buffer large = pool->allocate(5 * mib, stream);
   EXPECT_EQ(pool->stats().reserved, 5 * mib);
   EXPECT_EQ(pool->pool_stats().given_back, 1U);

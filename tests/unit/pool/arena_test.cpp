@@ -72,7 +72,7 @@ class ArenaTest : public testing::Test {
   void SetUp() override {
     for (int i = 0; i < 3; ++i) {
       kept.push_back(resource->allocate(region_bytes, home));
-      arena.add(*resource, *kept.back().block());
+      arena.add(*resource, *kept.back().block(), nullptr, 0);
       model.add(&arena.regions.front(), region_bytes / granule);
     }
   }
