@@ -22,7 +22,7 @@ Buffer::Buffer(Buffer&& other) noexcept
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
-  close();
+  if (spi::Block* mine = block()) drop(*mine);
   block_.store(other.block(), std::memory_order_relaxed);
   other.block_.store(nullptr, std::memory_order_relaxed);
   offset_ = other.offset_;
@@ -31,7 +31,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 Buffer::~Buffer() {
-  if (block()) close();
+  if (spi::Block* mine = block()) drop(*mine);
 }
 
 // Operations; observers only need it open.

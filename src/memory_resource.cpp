@@ -2,6 +2,7 @@
 #include "weir/memory_resource.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -12,15 +13,14 @@
 namespace weir {
 namespace {
 
+constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2;
 constexpr std::size_t largest_alignment = std::size_t{1} << 30;
 
-std::size_t checked_alignment(std::size_t alignment, const std::string& resource) {
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > largest_alignment) {
-    throw Error(Errc::invalid_argument, resource + ": alignment " + std::to_string(alignment) +
-                                            " is not a power of two of at most " +
-                                            std::to_string(largest_alignment) + " bytes");
-  }
-  return std::max(alignment, default_alignment);
+void check(std::size_t alignment, const std::string& resource) {
+  if (std::has_single_bit(alignment) && alignment <= largest_alignment) [[likely]] return;
+  throw Error(Errc::invalid_argument, resource + ": alignment " + std::to_string(alignment) +
+                                          " is not a power of two of at most " + std::to_string(largest_alignment) +
+                                          " bytes");
 }
 
 // Of a buffer of zero bytes, which no resource sees.
@@ -37,10 +37,16 @@ MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
 MemoryResource::~MemoryResource() = default;
 
 Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  alignment = checked_alignment(alignment, name_);
-  (void)stream.state();
-  if (bytes == 0) return allocate_empty(stream);
-  check_process(stream);
+  check(alignment, name_);
+  alignment = std::max(alignment, default_alignment);
+  const spi::StreamState& state = stream.state();
+  if (bytes == 0) [[unlikely]] return allocate_empty(stream);
+  device_.state().check_process();
+  state.device().check_process();
+  const bool possible = bytes <= largest_request - alignment;
+  if (possible) [[likely]] {
+    if (spi::Block* block = do_allocate_cached({bytes, alignment, &stream})) return Buffer(*block);
+  }
   Shortage shortage;
   const auto refuse = [&]() -> void {
     shortage.requested = bytes;
@@ -49,27 +55,25 @@ Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::si
     if (shortage.resource.empty()) shortage.resource = name_;
     throw OutOfMemory(std::move(shortage));
   };
-  if (bytes > std::numeric_limits<std::size_t>::max() / 2 - alignment) refuse();
+  if (!possible) refuse();
   spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
   if (!block) refuse();
   return Buffer(*block);
 }
 
 std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  alignment = checked_alignment(alignment, name_);
-  (void)stream.state();
-  if (bytes == 0) return allocate_empty(stream);
-  check_process(stream);
-  if (bytes > std::numeric_limits<std::size_t>::max() / 2 - alignment) return std::nullopt;
+  check(alignment, name_);
+  alignment = std::max(alignment, default_alignment);
+  const spi::StreamState& state = stream.state();
+  if (bytes == 0) [[unlikely]] return allocate_empty(stream);
+  device_.state().check_process();
+  state.device().check_process();
+  if (bytes > largest_request - alignment) return std::nullopt;
+  if (spi::Block* block = do_allocate_cached({bytes, alignment, &stream})) return Buffer(*block);
   Shortage shortage;
   spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
   if (!block) return std::nullopt;
   return Buffer(*block);
-}
-
-void MemoryResource::check_process(const Stream& stream) const {
-  device_.state().check_process();
-  stream.state().device().check_process();
 }
 
 Buffer MemoryResource::allocate_empty(const Stream& stream) {
@@ -91,7 +95,7 @@ void MemoryResource::deallocate_to(MemoryResource& upstream, spi::Block& block) 
 }
 
 void MemoryResource::deallocate(spi::Block& block) noexcept {
-  if (!block.segment) {
+  if (!block.segment) [[unlikely]] {
     delete static_cast<EmptyBlock*>(&block);
     return;
   }

@@ -27,10 +27,7 @@ Stream::Stream(const Device& device) {
 
 Stream::Stream(spi::Ref<spi::StreamState> state) noexcept : state_(std::move(state)) {}
 
-spi::StreamState& Stream::state() const {
-  if (!state_) throw Error(Errc::closed, "this Stream was moved from");
-  return *state_;
-}
+void Stream::throw_moved_from() { throw Error(Errc::closed, "this Stream was moved from"); }
 
 Device Stream::device() const noexcept { return Device(state_->device()); }
 std::uint64_t Stream::id() const noexcept { return state_->id(); }

@@ -76,13 +76,14 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   /// A block with one owner whose `resource` is this, or null with `shortage` filled. The resource must stay alive
   /// until the block came back (see BlockStore). bytes > 0.
   virtual spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) = 0;
+  /// The same for what is at hand; null when do_allocate has to look for it. Asked first.
+  virtual spi::Block* do_allocate_cached(const spi::Request& /*request*/) noexcept { return nullptr; }
   /// A handle for who has only a buffer. A resource that may outlive its handles makes a new one.
   virtual ResourcePtr do_handle() { return shared_from_this(); }
   /// Take back a block without owners. Its points (Block::take_points) may be pending; must not wait for them.
   virtual void do_deallocate(spi::Block& block) noexcept = 0;
 
   Buffer allocate_empty(const Stream& stream);
-  void check_process(const Stream& stream) const;
   static void deallocate(spi::Block& block) noexcept;
 
   Device device_;

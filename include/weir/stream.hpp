@@ -71,9 +71,15 @@ class Stream {
   friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_.get() == b.state_.get(); }
 
   explicit Stream(spi::Ref<spi::StreamState> state) noexcept;  ///< for backends
-  [[nodiscard]] spi::StreamState& state() const;               ///< throws `closed` after a move
+  /// Throws `closed` after a move.
+  [[nodiscard]] spi::StreamState& state() const {
+    if (!state_) [[unlikely]] throw_moved_from();
+    return *state_;
+  }
 
  private:
+  [[noreturn]] static void throw_moved_from();
+
   spi::Ref<spi::StreamState> state_;
 };
 

@@ -7,18 +7,23 @@
 #include <utility>
 
 namespace weir::pool {
+
+spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
+  auto* const shard = static_cast<Shard*>(request.stream->state().attached(this));
+  if (!shard || request.alignment > granule) [[unlikely]] return nullptr;
+  const std::scoped_lock guard(shard->lock);
+  Range* const range = shard->take(rounded(granules_for(request.bytes)));
+  if (!range) [[unlikely]] return nullptr;
+  shard->hits += 1;
+  return &begin(*shard, *range, request.bytes);
+}
+
 spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
+  if (spi::Block* const block = do_allocate_cached(request)) return block;
   spi::StreamState& stream = request.stream->state();
   auto* shard = static_cast<Shard*>(stream.attached(this));
-  if (!shard) [[unlikely]] shard = &attach(stream);
+  if (!shard) shard = &attach(stream);
   const auto granules = rounded(granules_for(request.bytes));
-  if (request.alignment <= granule) [[likely]] {
-    const std::scoped_lock guard(shard->lock);
-    if (Range* const range = shard->take(granules)) {
-      ++shard->hits;
-      return &begin(*shard, *range, request.bytes);
-    }
-  }
   Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment}, shortage);
   if (!range) return nullptr;
   const std::scoped_lock guard(shard->lock);
@@ -28,15 +33,15 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
 Range& Core::begin(Shard& shard, Range& range, std::size_t bytes) noexcept {
   range.size = bytes;
   range.owners.store(1, std::memory_order_relaxed);
-  ++shard.live;
-  ++shard.allocations;
+  shard.live += 1;
+  shard.allocations += 1;
   shard.in_use += bytes;
-  shard.peak = std::max(shard.peak, shard.in_use);
+  shard.peak.raise(shard.in_use);
   return range;
 }
 
 void Core::count_out(Shard& shard, std::size_t bytes) noexcept {
-  --shard.live;
+  shard.live -= 1;
   shard.in_use -= bytes;
 }
 

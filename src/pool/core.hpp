@@ -44,6 +44,7 @@ class Core final : public Pool {
   Core(ResourcePtr upstream, const PoolOptions& options);
 
   // core.cpp
+  spi::Block* do_allocate_cached(const spi::Request& request) noexcept override;
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
   void do_deallocate(spi::Block& block) noexcept override;
   static Range& begin(Shard& shard, Range& range, std::size_t bytes) noexcept;

@@ -185,7 +185,7 @@ std::uint64_t Core::stream_unused(Shard& shard, const Progress& progress) noexce
   if (last != 0) return last;
   allocations_ += shard.allocations;
   reuses_ += shard.hits;
-  peak_in_use_ = std::max(peak_in_use_, shard.peak);
+  peak_in_use_ = std::max<std::size_t>(peak_in_use_, shard.peak);
   unlink(shard);
   delete &shard;
   return spi::Attachment::detached;

@@ -9,7 +9,7 @@
 
 #include "pool/range.hpp"
 #include "pool/range_index.hpp"
-#include "pool/spin_lock.hpp"
+#include "pool/shard_lock.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::pool {
@@ -61,14 +61,29 @@ class Shard {
     abandoned = 2,  ///< the pool goes when the last of these comes back
   };
 
+  /// Written under `lock`, read by anybody.
+  template <class T>
+  class Counter {
+   public:
+    operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
+    void operator+=(T more) noexcept { value_.store(*this + more, std::memory_order_relaxed); }
+    void operator-=(T less) noexcept { value_.store(*this - less, std::memory_order_relaxed); }
+    void raise(T to) noexcept {
+      if (to > *this) value_.store(to, std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<T> value_{0};
+  };
+
   // Under `lock`.
-  SpinLock lock;
+  ShardLock lock;
   std::uint8_t state = 0;
-  std::uint32_t live = 0;  ///< buffers
-  std::size_t in_use = 0;  ///< bytes asked for
-  std::size_t peak = 0;
-  std::uint64_t allocations = 0;
-  std::uint64_t hits = 0;   ///< of these, from the cache
+  Counter<std::size_t> live;    ///< buffers
+  Counter<std::size_t> in_use;  ///< bytes asked for
+  Counter<std::size_t> peak;
+  Counter<std::uint64_t> allocations;
+  Counter<std::uint64_t> hits;  ///< of these, from the cache
   std::uint32_t waiting_count = 0;
   std::uint32_t settle_at = 32;  ///< look at their uses again when that many wait
   Range* first_waiting = nullptr;  ///< closed, but used on other streams that are not done; oldest first

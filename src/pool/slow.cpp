@@ -313,7 +313,6 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
 std::size_t Core::in_use() const noexcept {
   std::size_t bytes = 0;
   for (Shard* shard = shards_; shard; shard = shard->next) {
-    const std::scoped_lock guard(shard->lock);
     bytes += shard->in_use;
   }
   return bytes;
@@ -322,9 +321,8 @@ std::size_t Core::in_use() const noexcept {
 void Core::note_peaks() noexcept {
   std::size_t bytes = 0;
   for (Shard* shard = shards_; shard; shard = shard->next) {
-    const std::scoped_lock guard(shard->lock);
     bytes += shard->in_use;
-    peak_in_use_ = std::max(peak_in_use_, shard->peak);
+    peak_in_use_ = std::max<std::size_t>(peak_in_use_, shard->peak);
   }
   peak_in_use_ = std::max(peak_in_use_, bytes);
 }

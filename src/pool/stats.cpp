@@ -14,11 +14,10 @@ PoolStats Core::pool_stats() const {
   all.allocations = allocations_;
   stats.reuses = reuses_;
   for (Shard* shard = shards_; shard; shard = shard->next) {
-    const std::scoped_lock guard(shard->lock);
     all.in_use += shard->in_use;
     all.live_buffers += shard->live;
     all.allocations += shard->allocations;
-    all.peak_in_use = std::max(all.peak_in_use, shard->peak);
+    all.peak_in_use = std::max<std::size_t>(all.peak_in_use, shard->peak);
     stats.reuses += shard->hits;
     ++stats.streams;
   }
