@@ -94,6 +94,11 @@ void MemoryResource::deallocate_to(MemoryResource& upstream, spi::Block& block) 
   upstream.do_deallocate(block);
 }
 
+spi::Block* MemoryResource::reserve_addresses_from(MemoryResource& upstream, std::size_t bytes,
+                                                   const Stream& stream) {
+  return upstream.do_reserve_addresses(bytes, stream);
+}
+
 void MemoryResource::deallocate(spi::Block& block) noexcept {
   if (!block.segment) [[unlikely]] {
     delete static_cast<EmptyBlock*>(&block);

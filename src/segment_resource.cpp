@@ -36,7 +36,7 @@ class Counters {
   std::atomic<std::uint64_t> allocations_{0};
 };
 
-class SegmentResource final : public MemoryResource, public detail::ReclaimListener {
+class SegmentResource final : public MemoryResource, public detail::ReclaimListener, public spi::PageListener {
  public:
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
                   std::shared_ptr<void> keep)
@@ -82,12 +82,39 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
     return &block;
   }
 
+  spi::Block* do_reserve_addresses(std::size_t bytes, const Stream& stream) override {
+    const auto reserve = device().state().backend->segments->reserve_addresses;
+    if (!reserve || !info_.paged || is_exportable() || flags_ != 0) return nullptr;
+    auto segment = spi::Ref<spi::Segment>::adopt(reserve(device().state(), info_.kind, bytes));
+    segment->paged()->listener = this;
+    spi::Block& block = blocks_.take(*this, stream);
+    block.offset = 0;
+    block.size = 0;
+    block.segment = segment.detach();
+    return &block;
+  }
+
   void do_deallocate(spi::Block& block) noexcept override {
-    counters_.deallocate(block.size);
-    detail::end_block(block, blocks_, info_.release_blocks, *this, shared_from_this());
+    const bool addresses = block.segment->paged() != nullptr;
+    if (!addresses) counters_.deallocate(block.size);
+    detail::end_block(block, blocks_, info_.release_blocks, addresses ? no_bytes_ : static_cast<ReclaimListener&>(*this),
+                      shared_from_this());
   }
 
   void segment_released(std::size_t bytes) noexcept override { counters_.unreserve(bytes); }
+  void paged(std::ptrdiff_t bytes) noexcept override {
+    if (bytes > 0) {
+      counters_.reserve(static_cast<std::size_t>(bytes));
+      counters_.allocate(static_cast<std::size_t>(bytes));
+    } else {
+      counters_.deallocate(static_cast<std::size_t>(-bytes));
+      counters_.unreserve(static_cast<std::size_t>(-bytes));
+    }
+  }
+
+  struct Addresses final : detail::ReclaimListener {
+    void segment_released(std::size_t) noexcept override {}  // pages are counted one by one
+  } no_bytes_;
 
   KindInfo info_;
   std::uint64_t flags_;

@@ -9,13 +9,11 @@
 namespace weir::cuda {
 namespace {
 
-GpuSegment& segment_of(const spi::Location& place) { return static_cast<GpuSegment&>(*place.segment); }
 CUdeviceptr address_of(const spi::Location& place) { return place.segment->address + place.offset; }
 
 // The device whose streams must touch the memory; null when every device's can.
 Gpu* home_of(const spi::Location& place) {
-  GpuSegment& segment = segment_of(place);
-  return segment.on_device() ? &segment.gpu() : nullptr;
+  return on_device(*place.segment) ? &gpu_of(*place.segment->device) : nullptr;
 }
 
 // The pattern of `width` bytes as it is met `bytes` later.
@@ -130,7 +128,7 @@ void GpuStream::run_on(Gpu& other, Work work) {
 
 void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
   const CUdeviceptr to = address_of(op.dst), from = address_of(op.src);
-  if (segment_of(op.dst).on_host() && segment_of(op.src).on_host()) {
+  if (on_host(*op.dst.segment) && on_host(*op.src.segment)) {
     // The driver would do it on this thread, after waiting for the stream.
     std::function<void()> copy = [to = op.dst.segment->host + op.dst.offset,
                                   from = op.src.segment->host + op.src.offset,
@@ -153,7 +151,7 @@ void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
 void GpuStream::do_fill(const spi::FillOp& op, std::uint64_t /*value*/) {
   Gpu* const home = home_of(op.dst);
   run_on(home ? *home : gpu(), [&](CUstream stream) {
-    Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, segment_of(op.dst).on_host()).run(op.bytes);
+    Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, on_host(*op.dst.segment)).run(op.bytes);
   });
 }
 

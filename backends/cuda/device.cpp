@@ -94,6 +94,7 @@ void Gpu::list_kinds() {
       granularity != 0) {
     KindInfo& vmm = add(MemoryKind::vmm, false, dlpack_cuda, false);
     vmm.alignment = vmm.granularity = granularity;
+    vmm.paged = true;
     vmm.exportable = has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   }
   add(MemoryKind::pinned, true, dlpack_cuda_host, true);

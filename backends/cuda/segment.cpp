@@ -116,19 +116,6 @@ class AsyncSegment final : public GpuSegment {
   }
 };
 
-// Whether memory is exhausted, which fills `shortage`; other failures are thrown. The driver calls sizes that no device
-// could have invalid rather than too large.
-bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage) {
-  if (result == CUDA_SUCCESS) return false;
-  const bool too_large = result == CUDA_ERROR_INVALID_VALUE && bytes > gpu.total_memory;
-  if (result != CUDA_ERROR_OUT_OF_MEMORY && !too_large) check(result, call, bytes, " bytes on ", gpu);
-  shortage.call = call;
-  shortage.native = code_of(result);
-  shortage.device_free = gpu.free_memory();
-  shortage.limit = limit;
-  return true;
-}
-
 // Bytes of main memory; what pinned memory cannot exceed, and managed memory together with the device's.
 std::size_t host_memory() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -185,6 +172,18 @@ spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, cons
 }
 
 }  // namespace
+
+// The driver calls sizes that no device could have invalid rather than too large.
+bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage) {
+  if (result == CUDA_SUCCESS) return false;
+  const bool too_large = result == CUDA_ERROR_INVALID_VALUE && bytes > gpu.total_memory;
+  if (result != CUDA_ERROR_OUT_OF_MEMORY && !too_large) check(result, call, bytes, " bytes on ", gpu);
+  shortage.call = call;
+  shortage.native = code_of(result);
+  shortage.device_free = gpu.free_memory();
+  shortage.limit = limit;
+  return true;
+}
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
   Gpu& gpu = gpu_of(device);

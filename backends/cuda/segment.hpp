@@ -8,15 +8,16 @@
 
 namespace weir::cuda {
 
-/// What all segments of this backend have in common.
+/// Whether the memory is on the device, and so reached by other devices only where access was enabled.
+inline bool on_device(const spi::Segment& segment) noexcept { return segment.dlpack_device == dlpack_cuda; }
+/// Page-locked host memory: the driver runs copies between two such places on the calling thread.
+inline bool on_host(const spi::Segment& segment) noexcept { return segment.dlpack_device == dlpack_cuda_host; }
+
+/// What segments that the driver gave whole have in common.
 class GpuSegment : public spi::Segment {
  public:
   GpuSegment(Gpu& gpu, const KindInfo& info, std::size_t bytes) noexcept;
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(*device); }
-  /// Whether the memory is on the device, and so reached by other devices only where access was enabled.
-  [[nodiscard]] bool on_device() const noexcept { return dlpack_device == dlpack_cuda; }
-  /// Page-locked host memory: the driver runs copies between two such places on the calling thread.
-  [[nodiscard]] bool on_host() const noexcept { return dlpack_device == dlpack_cuda_host; }
 
  protected:
   /// Set address and, for kinds that have one, host address.
@@ -57,8 +58,12 @@ class VmmSegment final : public GpuSegment {
   Mapping mapping;
 };
 
+/// Whether memory is exhausted, which fills `shortage`. Failures of other sorts are thrown.
+bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage);
+
 /// Entries of the backend's SegmentOps; their contract is there.
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
+spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes);
 spi::ExportedHandle export_handle(spi::Segment& segment);
 bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request);

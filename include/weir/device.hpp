@@ -39,6 +39,7 @@ struct KindInfo {
   std::size_t granularity = 1;       ///< segments are rounded up to a multiple of this
   std::int32_t dlpack_device = 0;    ///< DLDeviceType under which tensors in it are exported
   bool release_blocks = false;       ///< giving it back may wait for the device, so a worker does it
+  bool paged = false;                ///< pools can move it under their buffers' addresses page by page
 };
 
 /// Identity of a device across processes and APIs: the CUDA and Vulkan views of one GPU have the same.

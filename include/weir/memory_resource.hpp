@@ -70,6 +70,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   /// For resources that stand on another: take a block from `upstream` / give it back there.
   static spi::Block* allocate_from(MemoryResource& upstream, const spi::Request& request, Shortage& shortage);
   static void deallocate_to(MemoryResource& upstream, spi::Block& block) noexcept;
+  static spi::Block* reserve_addresses_from(MemoryResource& upstream, std::size_t bytes, const Stream& stream);
 
  private:
   friend class Buffer;
@@ -78,6 +79,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   virtual spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) = 0;
   /// The same for what is at hand; null when do_allocate has to look for it. Asked first.
   virtual spi::Block* do_allocate_cached(const spi::Request& /*request*/) noexcept { return nullptr; }
+  /// A block over a paged segment of at least `bytes` addresses, which counts as no bytes; null when this resource has
+  /// none. Ended like every block.
+  virtual spi::Block* do_reserve_addresses(std::size_t /*bytes*/, const Stream& /*stream*/) { return nullptr; }
   /// A handle for who has only a buffer. A resource that may outlive its handles makes a new one.
   virtual ResourcePtr do_handle() { return shared_from_this(); }
   /// Take back a block without owners. Its points (Block::take_points) may be pending; must not wait for them.

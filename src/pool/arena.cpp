@@ -20,6 +20,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uin
   Region& region = regions.front();
   region.self = regions.begin();
   region.block = &block;
+  region.owner = &owner;
   bytes += block.size;
   Range& range = take_spare();
   range.segment = block.segment;
@@ -30,7 +31,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uin
   range.shard = shard;
   range.closed_at(closed_at);
   range.before = range.after = nullptr;
-  region.first = &range;
+  region.first = region.last = &range;
   put(range);
 }
 
@@ -62,9 +63,13 @@ Range* Arena::cut(RangeIndex& index, std::uint64_t granules, std::size_t alignme
   return range;
 }
 
-void Arena::put(Range& returned) noexcept {
-  Range* range = &returned;
-  range->state = Range::State::free;
+void Arena::put(Range& range) noexcept {
+  range.state = Range::State::free;
+  insert_merged(range);
+}
+
+void Arena::insert_merged(Range& inserted) noexcept {
+  Range* range = &inserted;
   if (merges(range->before, range)) {
     Range& left = *range->before;
     index_of(left).remove(left);
@@ -85,10 +90,13 @@ void Arena::clear(Range& range) noexcept {
   put(range);
 }
 
-RangeIndex& Arena::index_of(const Range& range) noexcept { return range.shard ? range.shard->free : everyones; }
+RangeIndex& Arena::index_of(const Range& range) noexcept {
+  if (range.state == Range::State::bare) return bare_;
+  return range.shard ? range.shard->free : everyones;
+}
 
 bool Arena::merges(const Range* left, const Range* right) const noexcept {
-  return left && right && left->state == Range::State::free && right->state == Range::State::free &&
+  return left && right && left->state != Range::State::live && left->state == right->state &&
          left->shard == right->shard;
 }
 
@@ -97,7 +105,7 @@ void Arena::join(Range& left, Range& right) noexcept {
   left.closed_at(std::max(left.closed_at(), right.closed_at()));
   left.granules = static_cast<std::uint32_t>(left.granules + right.granules);
   left.after = right.after;
-  if (left.after) left.after->before = &left;
+  (left.after ? left.after->before : left.region->last) = &left;
   recycle(right);
 }
 
@@ -114,7 +122,7 @@ Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
   rest.closed_at(range.closed_at());
   rest.before = &range;
   rest.after = range.after;
-  if (rest.after) rest.after->before = &rest;
+  (rest.after ? rest.after->before : rest.region->last) = &rest;
   range.after = &rest;
   range.granules = static_cast<std::uint32_t>(granules);
   return rest;

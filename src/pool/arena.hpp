@@ -6,6 +6,7 @@
 #include <array>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "pool/range.hpp"
@@ -13,15 +14,18 @@
 
 namespace weir::pool {
 
-/// One allocation from upstream, of at most most_bytes.
+/// One allocation from upstream, of at most most_bytes; or addresses, whose ranges end where no memory was yet.
 struct Region {
   spi::Block* block = nullptr;  ///< upstream's
-  Range* first = nullptr;
+  MemoryResource* owner = nullptr;
+  bool paged = false;
+  Range* first = nullptr;  ///< null for addresses without any memory
+  Range* last = nullptr;
   std::list<Region>::iterator self;
 
   [[nodiscard]] std::uint64_t address() const noexcept;  ///< of its first byte: device's, or host's where it has no other
   [[nodiscard]] bool unused() const noexcept {
-    return first->state == Range::State::free && !first->shard && !first->after;
+    return !paged && first->state == Range::State::free && !first->shard && !first->after;
   }
 };
 
@@ -41,19 +45,46 @@ class Arena {
   /// Make a range of a shard's index free for every stream.
   void clear(Range& range) noexcept;
 
+  // For addresses.
+
+  /// Take them over, as add() does.
+  void add_addresses(MemoryResource& owner, spi::Block& block);
+  /// Bare addresses that with the free memory around them hold a request. Nobody else finds the three meanwhile.
+  struct Opening {
+    Range* front = nullptr;
+    Range* bare = nullptr;
+    Range* back = nullptr;
+  };
+  /// The one that needs least memory, in multiples of `unit`. Nothing when there are too few of `capacity` addresses.
+  /// Throws only for want of memory, and then did nothing.
+  std::optional<Opening> open(Region& region, std::uint64_t granules, std::uint64_t unit, std::uint64_t capacity);
+  /// Make it free for every stream, now that it has memory; or what it was, when it has none.
+  void close(const Opening& opening, bool has_memory) noexcept;
+  struct Piece {
+    std::uint64_t begin, granules;
+  };
+  /// Cut `pieces`, in order, out of a range that is free for every stream, and let nobody find them. Needs two spare
+  /// ranges for each.
+  void lift(Range& range, const std::vector<Piece>& pieces, std::vector<Range*>& lifted) noexcept;
+  /// What was lifted has no memory any more.
+  void strip(Range& range) noexcept;
+  /// Have so many ranges at hand. Throws only for want of memory.
+  void make_spare(std::size_t count);
+
   RangeIndex everyones;  ///< free ranges that no stream still uses
   std::list<Region> regions;
-  std::size_t bytes = 0;  ///< of all regions
+  std::size_t bytes = 0;  ///< of memory
 
  private:
   RangeIndex& index_of(const Range& range) noexcept;
   bool merges(const Range* left, const Range* right) const noexcept;
   void join(Range& left, Range& right) noexcept;
   Range& split(Range& range, std::uint64_t granules) noexcept;
-  void make_spare(std::size_t count);
+  void insert_merged(Range& range) noexcept;
   Range& take_spare() noexcept;
   void recycle(Range& range) noexcept;
 
+  RangeIndex bare_;
   static constexpr std::size_t per_slab = 63;  // and the malloc header: two pages
   std::vector<std::unique_ptr<std::array<Range, per_slab>>> slabs_;
   Range* spare_ = nullptr;

@@ -8,9 +8,11 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "pool/arena.hpp"
+#include "pool/pages.hpp"
 #include "pool/shard.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -55,6 +57,7 @@ class Core final : public Pool {
   Range* allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
+  struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   bool add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
@@ -75,7 +78,19 @@ class Core final : public Pool {
   [[nodiscard]] std::size_t in_use() const noexcept;
   void fill(Shortage& shortage) const noexcept;
 
+  // paging.cpp
+  struct Lifted {
+    std::vector<PageTable::Page> pages;
+    std::vector<Range*> ranges;  ///< where they are
+    std::size_t gone = 0;        ///< the first ones that are elsewhere now
+  };
+  bool add_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
+  void end_pages(std::size_t bytes_to_keep, Lock& lock);
+  Lifted lift(std::uint64_t granules, std::size_t most);
+  bool back(std::uint64_t begin, std::uint64_t end, Lifted& lifted, Shortage& shortage);
+
   // ends.cpp
+  void reserve_addresses();
   ResourcePtr do_handle() override;
   void abandon() noexcept;
   void close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept;
@@ -93,6 +108,8 @@ class Core final : public Pool {
   std::condition_variable grown_;
   bool growing_ = false;  // somebody is asking upstream
   Arena arena_;
+  Region* paged_ = nullptr;  // all memory of a paged pool, by pages
+  std::optional<PageTable> pages_;
   Shard* shards_ = nullptr;
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done
   std::size_t limit_;
@@ -101,7 +118,22 @@ class Core final : public Pool {
   std::size_t abandoned_ = 0;  // shards that keep the pool although it has no handle
   std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
   std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
-  std::uint64_t waits_ = 0, grows_ = 0, given_back_ = 0;
+  std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
+};
+
+/// While one exists, no other thread asks upstream.
+struct Core::Growing {
+  Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) { core.growing_ = true; }
+  ~Growing() {
+    if (!lock.owns_lock()) lock.lock();
+    core.growing_ = false;
+    core.grown_.notify_all();
+  }
+  Growing(const Growing&) = delete;
+  Growing& operator=(const Growing&) = delete;
+
+  Core& core;
+  Lock& lock;
 };
 
 }  // namespace weir::pool

@@ -68,15 +68,35 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
 PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
   auto& core = static_cast<Core&>(*pool);
+  if (options.paged) core.reserve_addresses();
   if (options.initial_bytes == 0) return pool;
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
   Shortage shortage;
   Lock lock(core.mutex_);
-  if (core.add_region(nullptr, bytes, bytes, lock, shortage)) return pool;
+  if (core.pages_ ? core.add_pages(bytes / granule, lock, shortage)
+                  : core.add_region(nullptr, bytes, bytes, lock, shortage)) {
+    return pool;
+  }
   shortage.requested = options.initial_bytes;
   shortage.resource = core.name();
   if (shortage.device.empty()) shortage.device = core.device().state().describe();
   throw OutOfMemory(std::move(shortage));
+}
+
+// Several times what the device has, because idle addresses are not always where they are needed.
+void Core::reserve_addresses() {
+  constexpr std::size_t times = 4, least = std::size_t{64} << 30;
+  const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);
+  spi::Block* const block = reserve_addresses_from(*upstream_, bytes, home_);
+  if (!block) return;
+  try {
+    arena_.add_addresses(*this, *block);
+  } catch (...) {
+    deallocate_to(*upstream_, *block);
+    throw;
+  }
+  paged_ = &arena_.regions.front();
+  pages_.emplace(*block->segment->paged());
 }
 
 Core::~Core() {
@@ -243,7 +263,10 @@ PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
 }
 
 PoolPtr make_pool(const Device& device, const PoolOptions& options) {
-  return make_pool(make_resource(device), options);
+  const auto kinds = device.kinds();
+  const auto paged = std::find_if(kinds.begin(), kinds.end(), [](const KindInfo& info) { return info.paged; });
+  const bool has = options.paged && paged != kinds.end();
+  return make_pool(make_resource(device, has ? paged->kind : device.default_kind()), options);
 }
 
 }  // namespace weir

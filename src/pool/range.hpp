@@ -18,6 +18,7 @@ struct Range : spi::Block {
   enum class State : std::uint8_t {
     live,     ///< a buffer's, or in its shard's care: cached, or waiting for uses on other streams
     free,     ///< in an index: the shard's, or the pool's
+    bare,     ///< addresses without memory, in an index of their own
   };
 
   Region* region = nullptr;
@@ -32,6 +33,9 @@ struct Range : spi::Block {
   /// has its size.
   [[nodiscard]] std::uint64_t closed_at() const noexcept { return size; }
   void closed_at(std::uint64_t value) noexcept { size = value; }
+  /// First granule, counted from the segment's.
+  [[nodiscard]] std::uint64_t begin() const noexcept { return offset / granule; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return begin() + granules; }
   [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(granules) * granule; }
 };
 static_assert(sizeof(Range) == 128);

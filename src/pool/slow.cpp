@@ -80,6 +80,7 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
   }
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
   if (granules > most_bytes / granule) return nullptr;
+  if (pages_) return add_pages(granules, lock, shortage) ? cut(shard, wanted, Search::thorough) : nullptr;
   const auto least = static_cast<std::size_t>(granules) * granule;
   const bool added = add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
@@ -88,16 +89,6 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
 // Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
 // become larger than it ever was: it was too small for the request.
 bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
-  struct Growing {
-    Core& core;
-    Lock& lock;
-    Growing(Core& pool, Lock& held) : core(pool), lock(held) { core.growing_ = true; }
-    ~Growing() {
-      if (!lock.owns_lock()) lock.lock();
-      core.growing_ = false;
-      core.grown_.notify_all();
-    }
-  };
   const Growing growing(*this, lock);
   const auto give_back_unused = [&] {
     const auto blocks = take_unused(0);
@@ -300,9 +291,13 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
   std::size_t after = 0;
   {
     const auto streams = ask_streams();
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     flush(streams);
-    blocks = take_unused(bytes_to_keep);
+    if (pages_) {
+      end_pages(bytes_to_keep, lock);
+    } else {
+      blocks = take_unused(bytes_to_keep);
+    }
     after = arena_.bytes;
   }
   give_back(blocks);

@@ -30,6 +30,7 @@ PoolStats Core::pool_stats() const {
   stats.waits = waits_;
   stats.grown = grows_;
   stats.given_back = given_back_;
+  stats.moved = moved_;
   return stats;
 }
 

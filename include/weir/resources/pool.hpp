@@ -25,6 +25,7 @@ struct PoolOptions {
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
   std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream; larger requests get their own
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
+  bool paged = true;  ///< where upstream can: take memory by pages, and move idle pages to where memory is needed
 };
 
 /// What a pool has and did. Bytes unless named otherwise.
@@ -37,7 +38,8 @@ struct PoolStats {
   std::uint64_t reuses = 0;       ///< allocations served by the stream's own cache
   std::uint64_t waits = 0;        ///< stream-side waits inserted for memory of other streams
   std::uint64_t grown = 0;        ///< times that upstream gave memory
-  std::uint64_t given_back = 0;   ///< times that upstream got memory back
+  std::uint64_t given_back = 0;   ///< segments or pages that upstream got back
+  std::uint64_t moved = 0;        ///< idle pages that were put under other addresses
 };
 
 /// A resource that sub-allocates another. Allocating what the same stream closed before costs no driver call, no malloc
@@ -45,7 +47,13 @@ struct PoolStats {
 /// for none of them; only `trim` does.
 ///
 /// Sizes are rounded up to 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its last buffer is
-/// closed, also without a handle. `stats().peak_in_use` is exact while one stream allocates; with several it is the most
+/// closed, also without a handle.
+///
+/// Over memory that can be paged (CUDA, kind vmm, not exportable) all buffers lie in one range of addresses. Memory that
+/// no buffer and no pending use has is then moved to addresses where a request fits, page by page, before upstream is asked
+/// for more: a buffer's address never changes, and fragmentation costs next to nothing.
+///
+/// `stats().peak_in_use` is exact while one stream allocates; with several it is the most
 /// that was seen when the pool looked beyond a stream's cache.
 class Pool : public MemoryResource {
  public:
@@ -61,7 +69,7 @@ using PoolPtr = std::shared_ptr<Pool>;
 
 /// Pool over `upstream`. Throws invalid_argument for options that no pool can have, OutOfMemory for the initial bytes.
 [[nodiscard]] PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options = {});
-/// Pool over the plain resource of the device's default kind.
+/// Pool over the plain resource of the device's kind whose memory can be paged, or of its default kind.
 [[nodiscard]] PoolPtr make_pool(const Device& device, const PoolOptions& options = {});
 
 }  // namespace weir

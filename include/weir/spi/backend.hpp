@@ -12,6 +12,7 @@
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/stream_state.hpp"
 #include "weir/spi/unique_fd.hpp"
@@ -54,6 +55,8 @@ struct SegmentOps {
   /// A new segment, or null with `shortage` filled (call, native, device_free, limit) when memory is exhausted.
   /// Throws for everything else. On null and throw nothing was made.
   Segment* (*reserve)(DeviceState& device, const SegmentRequest& request, Shortage& shortage);
+  /// Addresses of at least `bytes` for memory of a kind that is `paged`. Throws. Optional.
+  PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes) = nullptr;
   /// Name an exportable segment for another process. Optional.
   ExportedHandle (*export_handle)(Segment& segment) = nullptr;
   /// Whether `import_handle` of this device takes that kind. Optional; absent = none.

@@ -15,6 +15,8 @@
 
 namespace weir::spi {
 
+class PagedSegment;
+
 /// Identity of a segment across processes: random, made on first use. All zero = not made yet.
 struct SegmentId {
   std::uint64_t high = 0;
@@ -56,6 +58,9 @@ class Segment {
   /// memory, so that the destructor does nothing. False when the driver refused; the destructor then frees,
   /// later, when what is on the stream is over.
   virtual bool free_in_order(StreamState& /*stream*/) noexcept { return false; }
+
+  /// This segment, when its memory comes and goes by pages; else null.
+  virtual PagedSegment* paged() noexcept { return nullptr; }
 
   /// Identity for other processes; the same on every call.
   [[nodiscard]] SegmentId id();
