@@ -8,6 +8,7 @@
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/stream.hpp"
 #include "weir/tensor.hpp"
