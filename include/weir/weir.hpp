@@ -10,5 +10,6 @@
 #include "weir/memory_resource.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/statistics.hpp"
 #include "weir/stream.hpp"
 #include "weir/tensor.hpp"
