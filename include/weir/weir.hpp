@@ -8,6 +8,7 @@
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/resources/aligned.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/resources/statistics.hpp"
