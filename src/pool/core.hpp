@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "pool/arena.hpp"
@@ -107,6 +108,7 @@ class Core final : public Pool {
   mutable std::mutex mutex_;
   std::condition_variable grown_;
   bool growing_ = false;  // somebody is asking upstream
+  std::thread::id grower_;  // who
   Arena arena_;
   Region* paged_ = nullptr;  // all memory of a paged pool, by pages
   std::optional<PageTable> pages_;
@@ -123,7 +125,10 @@ class Core final : public Pool {
 
 /// While one exists, no other thread asks upstream.
 struct Core::Growing {
-  Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) { core.growing_ = true; }
+  Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) {
+    core.growing_ = true;
+    core.grower_ = std::this_thread::get_id();
+  }
   ~Growing() {
     if (!lock.owns_lock()) lock.lock();
     core.growing_ = false;

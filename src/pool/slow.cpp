@@ -74,6 +74,7 @@ Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock) {
 }
 
 Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  if (growing_ && grower_ == std::this_thread::get_id()) return nullptr;  // a function that upstream called
   while (growing_) {
     grown_.wait(lock);
     if (Range* const range = cut(shard, wanted, Search::quick)) return range;

@@ -136,6 +136,24 @@ TEST_F(FailureCallbacks, WhatUpstreamThrowsIsNotItsBusiness) {
   EXPECT_FALSE(called);
 }
 
+TEST_F(FailureCallbacks, UnderAPoolThatGrowsItMayUseThatPool) {
+  std::vector<Buffer> cache;
+  std::size_t calls = 0;
+  PoolPtr upper;
+  const auto lower = make_failure_callback(limited, [&](const AllocationFailure&) {
+    ++calls;
+    cache.clear();
+    (void)upper->try_allocate(kib, stream);       // from what is free
+    (void)upper->try_allocate(60 * kib, stream);  // which would need growth, in the middle of growing
+    upper->trim(0);
+    return calls < 3;
+  });
+  upper = make_pool(lower, {.segment_bytes = 16 * kib});
+  for (int i = 0; i < 4; ++i) cache.push_back(upper->allocate(16 * kib, stream));
+  EXPECT_TRUE(upper->try_allocate(40 * kib, stream).has_value());
+  EXPECT_GE(calls, 1U);
+}
+
 TEST_F(FailureCallbacks, EightThreadsSpillAtOnce) {
   std::mutex mutex;
   std::vector<Buffer> cache;
