@@ -3,6 +3,7 @@
 // those that promise to change nothing, a comparison with the plain resource.
 
 #include <cstdint>
+#include <cstdio>
 
 #include "fixture.hpp"
 
@@ -10,6 +11,14 @@ namespace weir::test {
 namespace {
 
 class Stacks : public OnMemory {
+ public:
+  static void SetUpTestSuite() {
+    std::printf("stacks of WEIR_STACK_SEED=%llu:\n", static_cast<unsigned long long>(stack_seed()));
+    for (const Memory& memory : stacked_memories()) {
+      if (memory.stack->name == "random3") std::printf("  %s\n", memory.make()->name().c_str());
+    }
+  }
+
  protected:
   [[nodiscard]] std::vector<ResourcePtr> layers() const {
     std::vector<ResourcePtr> all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fixture.hpp"
 
+#include <cstdio>
 #include <string>
 
 namespace weir::test {
@@ -24,6 +25,13 @@ void Excludable::TearDown() {
   for (int i = 0; i < results_.size(); ++i) failed = failed || results_.GetTestPartResult(i).failed();
   if (!failed) FAIL() << "passes although exclusions.cpp says \"" << line->reason << "\": remove that line";
   GTEST_SKIP() << why(line->lasting, line->reason);
+}
+
+void OnMemory::TearDown() {
+  Excludable::TearDown();
+  if (!HasFailure() || !GetParam().stack) return;
+  std::printf("%s is %s, of WEIR_STACK_SEED=%llu\n", GetParam().name().c_str(), GetParam().make()->name().c_str(),
+              static_cast<unsigned long long>(stack_seed()));
 }
 
 }  // namespace weir::test

@@ -43,6 +43,9 @@ class OnMemory : public Excludable, public testing::WithParamInterface<Memory> {
     return buffer;
   }
 
+  /// Says what the stack of a test that failed was.
+  void TearDown() override;
+
   ResourcePtr resource = GetParam().make();
   Stream stream{GetParam().device};
 };

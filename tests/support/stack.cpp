@@ -1,19 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack.hpp"
 
+#include <array>
+#include <cstdlib>
+#include <functional>
 #include <memory>
+#include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "forwarding.hpp"
 #include "memory.hpp"
+#include "weir/resources/aligned.hpp"
+#include "weir/resources/failure_callback.hpp"
+#include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/statistics.hpp"
 
 namespace weir::test {
 namespace {
 
+using enum MemoryKind;
+
+bool on_first_device(const Memory& plain) { return plain.device.ordinal() == 0; }
+
 /// Each kind of each backend's first device once, exportable where it can be.
 bool once_per_kind(const Memory& plain) {
-  return plain.device.ordinal() == 0 && plain.exportable == plain.info.exportable;
+  return on_first_device(plain) && plain.exportable == plain.info.exportable;
+}
+bool once_per_private_kind(const Memory& plain) { return on_first_device(plain) && !plain.exportable; }
+
+/// One kind of each backend, exportable where it can be: enough for what asks its memory for little.
+template <MemoryKind host, MemoryKind vulkan, MemoryKind cuda>
+bool once_per_backend(const Memory& plain) {
+  const auto backend = plain.device.backend();
+  return once_per_kind(plain) && plain.info.kind == (backend == "host"     ? host
+                                                     : backend == "vulkan" ? vulkan
+                                                                           : cuda);
 }
 
 template <class Resource, int layers>
@@ -22,17 +46,54 @@ ResourcePtr repeated(ResourcePtr resource) {
   return resource;
 }
 
-ResourcePtr pooled(ResourcePtr resource) { return make_pool(std::move(resource), {.segment_bytes = 1 << 20}); }
+ResourcePtr pooled(ResourcePtr resource) {
+  return make_pool(std::move(resource), {.segment_bytes = 1 << 20});
+}
 
-bool once_per_private_kind(const Memory& plain) { return plain.device.ordinal() == 0 && !plain.exportable; }
+// More than any test needs, less than some of them ask for.
+ResourcePtr limited(ResourcePtr resource) {
+  return make_limiting(std::move(resource), std::size_t{1} << 40U);
+}
+ResourcePtr counted(ResourcePtr resource) { return make_statistics(std::move(resource)); }
+ResourcePtr aligned(ResourcePtr resource) { return make_aligned(std::move(resource), 4096, 1000); }
+ResourcePtr retried(ResourcePtr resource) {
+  return make_failure_callback(std::move(resource),
+                               [](const AllocationFailure& failure) { return failure.attempt < 3; });
+}
+
+/// An order of three adaptors, of which the pool is one where memory is not exportable. Another one for each
+/// memory, and for each seed.
+ResourcePtr in_random_order(ResourcePtr resource) {
+  std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned, &retried};
+  if (!resource->is_exportable()) adaptors.push_back(&pooled);
+  const std::string subject = std::to_string(stack_seed()) + resource->name();
+  std::seed_seq seed(subject.begin(), subject.end());
+  std::mt19937 random(seed);
+  for (int layer = 0; layer < 3; ++layer) {
+    const auto chosen = adaptors.begin() + static_cast<std::ptrdiff_t>(random() % adaptors.size());
+    resource = (*chosen)(std::move(resource));
+    adaptors.erase(chosen);
+  }
+  return resource;
+}
 
 constexpr Stack list[] = {
     {"pool", 1, false, &pooled, &once_per_private_kind},
     {"forwarded3", 3, true, &repeated<ForwardingResource, 3>, &once_per_kind},
+    {"limit", 1, false, &limited, &once_per_backend<shared, MemoryKind::device, vmm>},
+    {"statistics", 1, false, &counted, &once_per_backend<pageable, upload, async>},
+    {"aligned", 1, false, &aligned, &once_per_backend<shared, MemoryKind::device, MemoryKind::device>},
+    {"failure_callback", 1, false, &retried, &once_per_backend<pageable, readback, pinned>},
+    {"random3", 3, false, &in_random_order, &once_per_kind},
 };
 
 }  // namespace
 
 std::span<const Stack> stacks() { return list; }
+
+std::uint64_t stack_seed() {
+  const char* text = std::getenv("WEIR_STACK_SEED");
+  return text ? std::stoull(text) : 1;
+}
 
 }  // namespace weir::test

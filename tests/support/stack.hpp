@@ -4,6 +4,7 @@
 // among `memories()` a second time. A pool or an adaptor joins every suite by one line in stack.cpp.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -22,5 +23,8 @@ struct Stack {
 };
 
 std::span<const Stack> stacks();
+
+/// What decides the order in stacks of a random one: `WEIR_STACK_SEED`, or 1.
+std::uint64_t stack_seed();
 
 }  // namespace weir::test
