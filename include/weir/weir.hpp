@@ -13,5 +13,6 @@
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
 #include "weir/stream.hpp"
 #include "weir/tensor.hpp"

@@ -38,7 +38,12 @@ class Adaptor : public Interface {
 
   /// A handle is gone; for the deleter of make_adaptor.
   void abandon() noexcept {
-    abandoning();
+    bool last = false;
+    {
+      const std::scoped_lock guard(lock_);
+      last = handles_ == 1;
+    }
+    if (last) last_handle_goes();
     leave([this] { --handles_; });
   }
 
@@ -60,13 +65,15 @@ class Adaptor : public Interface {
   /// A block from upstream that comes back here, or null. Not counted yet.
   spi::Block* take(const spi::Request& request, Shortage& shortage) {
     spi::Block* const block = MemoryResource::allocate_from(*upstream_, request, shortage);
-    if (block) {
-      block->resource = this;
-    } else {
-      const std::scoped_lock guard(lock_);
-      shortage.in_use = in_use_;
-    }
+    if (!block) return refused(shortage);
+    block->resource = this;
     return block;
+  }
+  /// Null, with what is in use filled in.
+  spi::Block* refused(Shortage& shortage) const noexcept {
+    const std::scoped_lock guard(lock_);
+    shortage.in_use = in_use_;
+    return nullptr;
   }
   /// Count a buffer. `also` runs under the lock, for what an adaptor counts besides.
   template <class Also>
@@ -82,25 +89,20 @@ class Adaptor : public Interface {
     came(bytes, [] {});
   }
   /// Return a counted block, and count it out afterwards. The adaptor may be gone then.
-  template <class Also>
-  void give_back(spi::Block& block, Also also) noexcept {
+  void give_back(spi::Block& block) noexcept {
     const auto bytes = block.size;
     MemoryResource::deallocate_to(*upstream_, block);
+    gone(bytes);
+  }
+  /// Count a buffer out. The adaptor may be gone then.
+  void gone(std::size_t bytes) noexcept {
     leave([&] {
-      count_out(bytes);
-      also();
+      --live_;
+      in_use_ -= bytes;
     });
   }
-  void give_back(spi::Block& block) noexcept {
-    give_back(block, [] {});
-  }
-  /// Count a buffer out; under lock(), by who holds a handle.
-  void count_out(std::size_t bytes) noexcept {
-    --live_;
-    in_use_ -= bytes;
-  }
-  /// A handle is about to go; there may be others.
-  virtual void abandoning() noexcept {}
+  /// Buffers may live on, and lead to a new handle. Must not throw.
+  virtual void last_handle_goes() noexcept {}
 
   /// The handle there is; or, when the last was dropped and somebody asks a buffer, a new one.
   ResourcePtr do_handle() override {
@@ -118,7 +120,6 @@ class Adaptor : public Interface {
   // Under lock(), for adaptors that decide by them.
   [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
   [[nodiscard]] std::size_t live() const noexcept { return live_; }
-  [[nodiscard]] std::size_t handles() const noexcept { return handles_; }
 
   const ResourcePtr upstream_;
 
