@@ -13,10 +13,12 @@
 #include "forwarding.hpp"
 #include "memory.hpp"
 #include "weir/resources/aligned.hpp"
+#include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
 
 namespace weir::test {
 namespace {
@@ -31,13 +33,19 @@ bool once_per_kind(const Memory& plain) {
 }
 bool once_per_private_kind(const Memory& plain) { return on_first_device(plain) && !plain.exportable; }
 
+MemoryKind of_backend(const Memory& plain, MemoryKind host, MemoryKind vulkan, MemoryKind cuda) {
+  const auto backend = plain.device.backend();
+  return backend == "host" ? host : backend == "vulkan" ? vulkan : cuda;
+}
+
 /// One kind of each backend, exportable where it can be: enough for what asks its memory for little.
 template <MemoryKind host, MemoryKind vulkan, MemoryKind cuda>
 bool once_per_backend(const Memory& plain) {
-  const auto backend = plain.device.backend();
-  return once_per_kind(plain) && plain.info.kind == (backend == "host"     ? host
-                                                     : backend == "vulkan" ? vulkan
-                                                                           : cuda);
+  return once_per_kind(plain) && plain.info.kind == of_backend(plain, host, vulkan, cuda);
+}
+template <MemoryKind host, MemoryKind vulkan, MemoryKind cuda>
+bool private_once_per_backend(const Memory& plain) {
+  return once_per_private_kind(plain) && plain.info.kind == of_backend(plain, host, vulkan, cuda);
 }
 
 template <class Resource, int layers>
@@ -61,10 +69,17 @@ ResourcePtr retried(ResourcePtr resource) {
                                [](const AllocationFailure& failure) { return failure.attempt < 3; });
 }
 
+ResourcePtr checked(ResourcePtr resource) { return make_debug(std::move(resource)); }
+// Some tests let buffers live on without a handle, and mean it.
+ResourcePtr tracked(ResourcePtr resource) {
+  return make_tracking(std::move(resource), {.stack_depth = 4, .report_leaks = false});
+}
+
 /// An order of three adaptors, of which the pool is one where memory is not exportable. Another one for each
 /// memory, and for each seed.
 ResourcePtr in_random_order(ResourcePtr resource) {
-  std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned, &retried};
+  std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned,
+                                                     &retried, &tracked, &checked};
   if (!resource->is_exportable()) adaptors.push_back(&pooled);
   const std::string subject = std::to_string(stack_seed()) + resource->name();
   std::seed_seq seed(subject.begin(), subject.end());
@@ -84,6 +99,9 @@ constexpr Stack list[] = {
     {"statistics", 1, false, &counted, &once_per_backend<pageable, upload, async>},
     {"aligned", 1, false, &aligned, &once_per_backend<shared, MemoryKind::device, MemoryKind::device>},
     {"failure_callback", 1, false, &retried, &once_per_backend<pageable, readback, pinned>},
+    {"tracking", 1, false, &tracked, &once_per_backend<pageable, mappable, MemoryKind::device>},
+    {"debug", 1, false, &checked, &once_per_backend<shared, MemoryKind::device, vmm>},
+    {"debug_private", 1, false, &checked, &private_once_per_backend<pageable, upload, async>},
     {"random3", 3, false, &in_random_order, &once_per_kind},
 };
 
