@@ -70,6 +70,10 @@ void StreamState::do_call(std::function<void()>& /*function*/, std::uint64_t /*v
   throw Error(Errc::unsupported, device_->describe() + " has no native host calls");
 }
 
+void StreamState::do_prefetch(const PrefetchOp& /*op*/, std::uint64_t /*value*/) {
+  throw Error(Errc::unsupported, device_->describe() + " does not move memory");
+}
+
 void StreamState::do_wait(StreamState& /*other*/, std::uint64_t /*wanted*/, std::uint64_t /*value*/) {
   throw Error(Errc::unsupported, device_->describe() + " has no native waits");
 }
@@ -129,6 +133,7 @@ void StreamState::submit(Op& op, std::uint64_t value) {
                       [&](FreeOp& free) {
                         if (!free.segment->free_in_order(*this)) free_later(free, value);
                       },
+                      [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
                       [&](MarkOp&) { do_mark(value); }, [](NativeOp&) {}},
              op);
 }

@@ -145,6 +145,13 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
   });
 }
 
+void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream) {
+  auto& owner = *place.segment().device;
+  const bool directly = stream.state().device().backend == owner.backend;
+  on_stream_of(owner, stream, directly,
+               [&](const Stream& s) { put_on(s, spi::PrefetchOp{at(place), bytes, &to}, {place.block}); });
+}
+
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes,
           const Stream& stream) {
   const auto end = seen_from(stream, dst.segment());

@@ -21,6 +21,8 @@ struct Place {
 void transfer(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream);
 void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream& stream);
 void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream);
+/// `to` is one of those that StreamOps::prefetches of the memory's device names.
+void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream);
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes, const Stream& stream);
 
 }  // namespace weir::detail

@@ -22,6 +22,13 @@ bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexce
   return segment.device->backend == device.backend;
 }
 
+// To the host, and to devices that may use managed memory while the host does.
+bool prefetches(const spi::DeviceState& device, MemoryKind kind, const spi::DeviceState& to) noexcept {
+  const bool there = to.backend == device.backend ? to.find(MemoryKind::managed) != nullptr
+                                                  : to.backend == host_device().state().backend;
+  return kind == MemoryKind::managed && there;
+}
+
 std::vector<spi::DeviceState*> list(std::string& reason) {
   if (!load_driver(reason)) return {};
   int count = 0;
@@ -67,7 +74,7 @@ const spi::Backend* backend() noexcept {
                                             .imports = imports,
                                             .import_handle = import_handle,
                                             .wrap = wrap};
-  static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches};
+  static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches, .prefetches = prefetches};
   static constexpr spi::Backend table{
       .name = "cuda", .rank = 20, .devices = devices, .segments = &segments, .streams = &streams};
   return &table;

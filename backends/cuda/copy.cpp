@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills, in stream order, between any memories of this backend.
+// Copies, fills and prefetches, in stream order, between any memories of this backend.
 #include <algorithm>
 #include <cstring>
 
@@ -153,6 +153,14 @@ void GpuStream::do_fill(const spi::FillOp& op, std::uint64_t /*value*/) {
   run_on(home ? *home : gpu(), [&](CUstream stream) {
     Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, on_host(*op.dst.segment)).run(op.bytes);
   });
+}
+
+void GpuStream::do_prefetch(const spi::PrefetchOp& op, std::uint64_t /*value*/) {
+  const bool to_gpu = op.to->backend == device().backend;
+  const CUdevice target = to_gpu ? gpu_of(*op.to).handle() : CU_DEVICE_CPU;
+  const Turn turn(*this);
+  check(driver().MemPrefetchAsync(address_of(op.at), op.bytes, target, turn.handle()), "cuMemPrefetchAsync", op.bytes,
+        " bytes to ", *op.to);
 }
 
 }  // namespace weir::cuda

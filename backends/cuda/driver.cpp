@@ -51,7 +51,7 @@ bool find_symbols(Finder find, Driver& table, std::string& reason) {
   if (!one(table.name, "cu" #name, version)) return false;
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
-  return true;
+  return one(table.MemPrefetchAsync, "cuMemPrefetchAsync", 8000);
 }
 
 const Driver* load(std::string& reason) {

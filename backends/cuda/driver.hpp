@@ -11,11 +11,17 @@ namespace weir::cuda {
 /// Oldest driver that this backend works with: stream ids came with 12.0.
 inline constexpr int oldest_driver = 12000;
 
+/// Forms of functions that newer headers declare otherwise.
+namespace former {
+using MemPrefetchAsync = CUresult(CUDAAPI*)(CUdeviceptr, std::size_t, CUdevice, CUstream);
+}
+
 /// The driver's functions: `driver().MemAlloc` is cuMemAlloc.
 struct Driver {
 #define WEIR_CUDA_SYMBOL(name, version) decltype(&::cu##name) name = nullptr;
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
+  former::MemPrefetchAsync MemPrefetchAsync = nullptr;
   int version = 0;  ///< 1000 × major + 10 × minor, of the CUDA interface
 };
 

@@ -13,6 +13,7 @@
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/prefetch.hpp"
 #include "weir/resources/statistics.hpp"
 #include "weir/resources/tracking.hpp"
 #include "weir/stream.hpp"

@@ -17,6 +17,7 @@
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/prefetch.hpp"
 #include "weir/resources/statistics.hpp"
 #include "weir/resources/tracking.hpp"
 
@@ -75,12 +76,16 @@ ResourcePtr tracked(ResourcePtr resource) {
   return make_tracking(std::move(resource), {.stack_depth = 4, .report_leaks = false});
 }
 
+ResourcePtr prefetched(ResourcePtr resource) { return make_prefetch(std::move(resource)); }
+bool moves(const Memory& plain) { return once_per_kind(plain) && plain.info.kind == managed; }
+
 /// An order of three adaptors, of which the pool is one where memory is not exportable. Another one for each
 /// memory, and for each seed.
 ResourcePtr in_random_order(ResourcePtr resource) {
   std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned,
                                                      &retried, &tracked, &checked};
   if (!resource->is_exportable()) adaptors.push_back(&pooled);
+  if (resource->kind() == managed) adaptors.push_back(&prefetched);
   const std::string subject = std::to_string(stack_seed()) + resource->name();
   std::seed_seq seed(subject.begin(), subject.end());
   std::mt19937 random(seed);
@@ -102,6 +107,7 @@ constexpr Stack list[] = {
     {"tracking", 1, false, &tracked, &once_per_backend<pageable, mappable, MemoryKind::device>},
     {"debug", 1, false, &checked, &once_per_backend<shared, MemoryKind::device, vmm>},
     {"debug_private", 1, false, &checked, &private_once_per_backend<pageable, upload, async>},
+    {"prefetch", 1, false, &prefetched, &moves},
     {"random3", 3, false, &in_random_order, &once_per_kind},
 };
 

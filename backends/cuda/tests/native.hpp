@@ -24,7 +24,8 @@ struct Api {
                   X(MemAllocAsync, 11020) X(MemFreeAsync, 11020) X(MemcpyAsync, 4000) X(ModuleLoadData, 2000) \
                       X(ModuleGetFunction, 2000) X(LaunchKernel, 4000) X(MemGetAllocationGranularity, 10020)  \
                           X(MemCreate, 10020) X(MemRelease, 10020) X(MemAddressReserve, 10020)                \
-                              X(MemAddressFree, 10020) X(MemMap, 10020) X(MemUnmap, 10020) X(MemSetAccess, 10020)
+                              X(MemAddressFree, 10020) X(MemMap, 10020) X(MemUnmap, 10020) X(MemSetAccess, 10020) \
+                                  X(MemRangeGetAttribute, 8000)
 #define WEIR_TEST_DECLARE(name, version) decltype(&::cu##name) name = nullptr;
   WEIR_TEST_SYMBOLS(WEIR_TEST_DECLARE)
 #undef WEIR_TEST_DECLARE

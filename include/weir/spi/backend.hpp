@@ -73,6 +73,9 @@ struct StreamOps {
   StreamState* (*create)(DeviceState& device);
   /// Whether streams of `device` can copy and fill `segment` themselves.
   bool (*reaches)(const DeviceState& device, const Segment& segment) noexcept;
+  /// Whether streams of `device` move its memory of that kind to `to`, for use there (PrefetchOp). Optional; absent =
+  /// no kind moves.
+  bool (*prefetches)(const DeviceState& device, MemoryKind kind, const DeviceState& to) noexcept = nullptr;
 };
 
 struct Backend {

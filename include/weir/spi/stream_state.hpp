@@ -55,13 +55,20 @@ struct FreeOp {
   Ref<Segment> segment;
 };
 
+/// Move memory of a kind that moves (StreamOps::prefetches) to where it is used next. Changes no byte.
+struct PrefetchOp {
+  Location at;
+  std::size_t bytes;
+  DeviceState* to;
+};
+
 /// Nothing; makes a point that can be observed.
 struct MarkOp {};
 
 /// Work that the backend has put on its native stream already: gives it a number.
 struct NativeOp {};
 
-using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, MarkOp, NativeOp>;
+using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
 /// A timeline. Counted by Streams, Events, Buffers and its own worker. Values grow by one per operation; a value is
 /// *submitted* once the driver has it and *reached* once it is complete. Everything public is thread-safe.
@@ -150,6 +157,8 @@ class StreamState {
   /// Native wait for a point of `other`, which the driver already has; only called when `waits_natively(other)`.
   /// `other.ensure_marked(wanted)` was called.
   virtual void do_wait(StreamState& other, std::uint64_t wanted, std::uint64_t value);
+  /// Only called for what StreamOps::prefetches names.
+  virtual void do_prefetch(const PrefetchOp& op, std::uint64_t value);
   /// Make the completion of everything up to `value` observable (record an event, plan a semaphore signal).
   virtual void do_mark(std::uint64_t value) = 0;
   /// Hand what is batched to the device; afterwards every marked value completes without further calls.

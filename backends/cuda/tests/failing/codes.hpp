@@ -41,7 +41,7 @@ inline std::span<const Code> codes_of(std::string_view call) {
     return making;
   if (call == "cuMemMap" || call == "cuMemSetAccess") return mapping;
   if (begins("cuMemExport") || begins("cuMemImport")) return sharing;
-  if (begins("cuMemcpy") || begins("cuMemset")) return working;
+  if (begins("cuMemcpy") || begins("cuMemset") || begins("cuMemPrefetch")) return working;
   if (begins("cuMem")) return ending;  // what is left: frees, releases, attributes of pools
   if (call == "cuStreamDestroy") return ending;
   return working;  // waits, records, queries, host functions

@@ -8,6 +8,7 @@
 #include "reclaim.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
+#include "weir/resources/prefetch.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -82,6 +83,20 @@ void use_a_second_device(const Stage& stage) {
   require(host.host_data()[small - 1] == std::byte{7}, "bytes by way of a second device");
 }
 
+void move_managed_memory(const Stage& stage) {
+  const Stream stream(stage.device), host(host_device());
+  const auto managed = cuda::make_managed_resource(stage.device);
+  Buffer a = make_prefetch(managed)->allocate(small, stream);
+  Buffer b = make_prefetch(managed, host_device())->allocate(small, host);  // by way of a stream of the device
+  a.fill(std::byte{7}, stream);
+  host.wait(stream.record());
+  b.copy_from(a, host);
+  host.synchronize();
+  require(b.host_data()[small - 1] == std::byte{7}, "bytes of memory that was moved");
+}
+
+bool has_managed(const Stage& stage) { return stage.device.find(MemoryKind::managed) != nullptr; }
+
 bool has_two(const Stage&) {
   for (const BackendInfo& backend : backends()) {
     if (backend.name == "cuda") return backend.devices.size() > 1;
@@ -92,6 +107,7 @@ bool has_two(const Stage&) {
 constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
                                      {"wait_for_the_host", &wait_for_the_host},
                                      {"make_pools", &make_pools},
+                                     {"move_managed_memory", &move_managed_memory, &has_managed},
                                      {"use_a_second_device", &use_a_second_device, &has_two}};
 
 }  // namespace

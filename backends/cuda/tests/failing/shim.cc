@@ -109,6 +109,10 @@ void* stand_in(CUresult(CUDAAPI*)(Arguments...)) {
   };
 #include "../../symbols.inc"
 #undef WEIR_CUDA_SYMBOL
+struct MemPrefetchAsyncFunction {
+  static constexpr const char* name = "cuMemPrefetchAsync";
+  static inline CUresult(CUDAAPI* next)(CUdeviceptr, std::size_t, CUdevice, CUstream) = nullptr;  // of CUDA 8
+};
 
 /// What stands in front of the function, or the function itself when it cannot fail or is not weir's.
 void* stand_in_for(std::string_view name, void* address) {
@@ -119,6 +123,7 @@ void* stand_in_for(std::string_view name, void* address) {
     return stand_in<symbol##Function>(symbol##Function::next);                            \
   }
 #include "../../symbols.inc"
+  WEIR_CUDA_SYMBOL(MemPrefetchAsync, 8000)
 #undef WEIR_CUDA_SYMBOL
   return address;
 }

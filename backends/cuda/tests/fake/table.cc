@@ -7,16 +7,18 @@ using namespace fake;
 extern "C" {
 
 CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device);  // the form of CUDA 3.2
+CUresult CUDAAPI fake_cuMemPrefetchAsync(CUdeviceptr at, size_t bytes, CUdevice to, CUstream on);  // of CUDA 8
 
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   static const auto& table = *new std::map<std::string, void*>{
       {"cuCtxCreate", reinterpret_cast<void*>(&fake_cuCtxCreate)},
+      {"cuMemPrefetchAsync", reinterpret_cast<void*>(&fake_cuMemPrefetchAsync)},
 #define WEIR_CUDA_SYMBOL(symbol, version) {"cu" #symbol, reinterpret_cast<void*>(&::cu##symbol)},
 #include "../../symbols.inc"
       WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamBeginCapture, 0)
           WEIR_CUDA_SYMBOL(StreamEndCapture, 0) WEIR_CUDA_SYMBOL(GraphDestroy, 0) WEIR_CUDA_SYMBOL(MemAllocAsync, 0)
               WEIR_CUDA_SYMBOL(ModuleLoadData, 0) WEIR_CUDA_SYMBOL(ModuleGetFunction, 0)
-                  WEIR_CUDA_SYMBOL(LaunchKernel, 0)
+                  WEIR_CUDA_SYMBOL(LaunchKernel, 0) WEIR_CUDA_SYMBOL(MemRangeGetAttribute, 0)
 #undef WEIR_CUDA_SYMBOL
   };
   const auto found = table.find(name);

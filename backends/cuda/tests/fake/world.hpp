@@ -40,6 +40,7 @@ struct Memory {
   std::size_t size = 0;
   CUmemorytype type = CU_MEMORYTYPE_DEVICE;
   bool managed = false;
+  int moved_to = CU_DEVICE_INVALID;  // the last prefetch that is over
   int device = 0;
   bool mapped = false;   // a handle's; else with pages of its own
   bool freeing = false;  // cuMemFreeAsync was called: nobody may name it any more
