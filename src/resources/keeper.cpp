@@ -54,10 +54,11 @@ bool Keeper::keeps(const Guarded& guarded) const noexcept {
 
 void Keeper::look_at_guards(Owned guarded) noexcept {
   const Guarded& one = *guarded;
+  if (one.block->stream->lost()) return give_back(std::move(guarded));  // its fills may never have run
   const bool kept = keeps(one);
   look(std::move(guarded),
-       {{one.before(), one.guard, guard_byte, "before its beginning were overwritten"},
-        {one.after(), one.guard, guard_byte, "after its end were overwritten"}},
+       {Expected{one.before(), one.guard, guard_byte, "before its beginning were overwritten"},
+        Expected{one.after(), one.guard, guard_byte, "after its end were overwritten"}},
        kept, kept ? &Keeper::keep : &Keeper::give_back);
 }
 
@@ -67,19 +68,19 @@ void Keeper::look_at_poison(Owned guarded) noexcept {
        &Keeper::give_back);
 }
 
-void Keeper::look(Owned guarded, std::vector<Expected> places, bool poison,
-                  void (Keeper::*next)(Owned) noexcept) {
+void Keeper::look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept) {
   spi::Segment& segment = *guarded->block->segment;
   if (segment.device->inherited) return give_back(std::move(guarded));
   if (!guarded->on_host()) {
     try {
-      return look_on_device(guarded, std::move(places), poison, next);
+      return look_on_device(guarded, places, poison, next);
     } catch (const std::exception& why) {
       return give_back_unseen(std::move(guarded), why);
     }
   }
   const auto offset = guarded->block->offset;
   for (const Expected& place : places) {
+    if (place.bytes == 0) continue;
     segment.before_host_read(offset + place.begin, place.bytes);
     judge(*guarded, place, {segment.host + offset + place.begin, place.bytes});
   }
@@ -90,7 +91,7 @@ void Keeper::look(Owned guarded, std::vector<Expected> places, bool poison,
 }
 
 // On a stream of its own, that no user waits for. Nothing else uses the memory.
-void Keeper::look_on_device(Owned& guarded, std::vector<Expected> places, bool poison,
+void Keeper::look_on_device(Owned& guarded, const Places& places, bool poison,
                             void (Keeper::*next)(Owned) noexcept) {
   spi::Block& block = *guarded->block;
   auto& device = *block.segment->device;
@@ -101,6 +102,7 @@ void Keeper::look_on_device(Owned& guarded, std::vector<Expected> places, bool p
   const auto copied_to = copy->location().offset;
   std::size_t done = 0;
   for (const Expected& place : places) {
+    if (place.bytes == 0) continue;
     transfer({copy->block(), copied_to + done}, {&block, block.offset + place.begin}, place.bytes, helper);
     done += place.bytes;
   }
@@ -111,21 +113,21 @@ void Keeper::look_on_device(Owned& guarded, std::vector<Expected> places, bool p
   const Stream stream = helper;
   recycle_helper(std::move(helper));
   run_after(device, {{spi::Ref<spi::StreamState>::retain(end.timeline()), end.value()}},
-            [self = shared_from_this(), one = guarded.get(), copy, places = std::move(places), stream, next] {
+            [self = shared_from_this(), one = guarded.get(), copy, places, stream, next] {
               Owned looked_at(one);
               one->block->forget_points();
-              if (!stream.state().lost()) self->judge_copy(*one, places, *copy);
+              const bool lost = stream.state().lost();
+              if (!lost) self->judge_copy(*one, places, *copy);
               try {
                 recycle_staging(std::move(*copy), stream);
               } catch (const std::exception&) {  // closed, then
               }
-              ((*self).*next)(std::move(looked_at));
+              ((*self).*(lost ? &Keeper::give_back : next))(std::move(looked_at));
             });
   (void)guarded.release();
 }
 
-void Keeper::judge_copy(const Guarded& guarded, const std::vector<Expected>& places,
-                        const Buffer& copy) noexcept {
+void Keeper::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept {
   const spi::Block& block = *copy.block();
   block.segment->before_host_read(block.offset, copy.size());
   const std::byte* at = block.segment->host + block.offset;
@@ -142,7 +144,8 @@ void Keeper::judge(const Guarded& guarded, const Expected& place, std::span<cons
   try {
     report({{}, name_, describe(guarded, found, place.begin, place.otherwise)});
   } catch (const std::bad_alloc&) {
-    report({make_error_code(std::errc::not_enough_memory), name_, "a buffer was damaged"});
+    report({make_error_code(std::errc::not_enough_memory), name_,
+            "a buffer was damaged; std::bad_alloc while that was described"});
   }
 }
 
@@ -200,12 +203,13 @@ void Keeper::give_back(Owned guarded) noexcept { give_back_(*upstream_, *guarded
 
 void Keeper::give_back_unseen(Owned guarded, const std::exception& why) noexcept {
   const auto* error = dynamic_cast<const Error*>(&why);
-  if (!error || error->code() != Errc::device_lost) {  // that was told when it was lost
+  const bool lost = error && error->code() == Errc::device_lost;
+  if (!lost || !told_lost_.exchange(true)) {
     try {
       report({{}, name_, "a closed buffer could not be looked at: " + std::string(why.what())});
     } catch (const std::bad_alloc&) {
-      report(
-          {make_error_code(std::errc::not_enough_memory), name_, "a closed buffer could not be looked at"});
+      report({make_error_code(std::errc::not_enough_memory), name_,
+              "a closed buffer could not be looked at: std::bad_alloc"});
     }
   }
   give_back(std::move(guarded));

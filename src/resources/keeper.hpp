@@ -3,13 +3,13 @@
 // What becomes of the memory of a debug resource once a buffer is closed: looked at, kept full of poison,
 // looked at again, given back. Outlives the resource as long as any of that is pending.
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "resources/guarded.hpp"
 #include "weir/memory_resource.hpp"
@@ -52,6 +52,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     std::byte value;
     const char* otherwise;  ///< what it means if they do not
   };
+  using Places = std::array<Expected, 2>;  ///< the second may be empty
 
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
@@ -61,11 +62,11 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void look_at_poison(Owned guarded) noexcept;
   /// Compare, fill all with poison if `poison` says so, then `next`: at once where the host reaches the
   /// memory.
-  void look(Owned guarded, std::vector<Expected> places, bool poison, void (Keeper::*next)(Owned) noexcept);
-  void look_on_device(Owned& guarded, std::vector<Expected> places, bool poison,
+  void look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept);
+  void look_on_device(Owned& guarded, const Places& places, bool poison,
                       void (Keeper::*next)(Owned) noexcept);
   void judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept;
-  void judge_copy(const Guarded& guarded, const std::vector<Expected>& places, const Buffer& copy) noexcept;
+  void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept;
   void keep(Owned guarded) noexcept;
   void give_back(Owned guarded) noexcept;
   void give_back_unseen(Owned guarded, const std::exception& why) noexcept;
@@ -76,6 +77,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   const DebugOptions options_;
   const GiveBack give_back_;
   std::atomic<std::uint64_t> violations_{0};
+  std::atomic<bool> told_lost_{false};  // that the device is
 
   std::mutex mutex_;
   Live live_;
