@@ -18,6 +18,12 @@
 #include "weir/dlpack.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
+#include "weir/resources/aligned.hpp"
+#include "weir/resources/debug.hpp"
+#include "weir/resources/failure_callback.hpp"
+#include "weir/resources/limiting.hpp"
+#include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
 #include "weir/spi/device_state.hpp"
 
 namespace weir::test {
@@ -331,6 +337,30 @@ void drop_everything_else(const Stage& stage) {
   require(lands(last, stream, 1), "bytes after the stream's end");
 }
 
+// Each at work: a refusal that a function spills for, a scope, closed memory that is looked at.
+void adapt(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer spilled;
+  const auto lower =
+      make_tracking(make_aligned(make_debug(stage.plain), 4096), {.stack_depth = 4, .report_leaks = false});
+  const auto upper = make_failure_callback(make_limiting(lower, 3 * small), [&](const AllocationFailure&) {
+    const bool helps = !spilled.is_closed();
+    spilled.close();
+    return helps;
+  });
+  const auto counted = make_statistics(upper);
+  const StatisticsScope scope(counted);
+  spilled = counted->allocate(2 * small, stream);
+  Buffer buffer = counted->allocate(2 * small, stream);
+  require(spilled.is_closed() && lower->outstanding().size() == 1, "spilling");
+  buffer.fill(std::byte{1}, stream);
+  require(lands(buffer, stream, 1), "bytes of an adapted buffer");
+  require(!counted->try_allocate(4 * small, stream), "more than the limit");
+  buffer.close();
+  (void)counted->trim(0);
+  require(scope.statistics().buffers.total == 2 && scope.statistics().bytes.current == 0, "statistics");
+}
+
 bool shares(const Stage& stage) { return stage.shareable != nullptr; }
 bool has_addresses(const Stage& stage) { return stage.device.backend() != "vulkan"; }  // there: vulkan::wrap
 
@@ -356,6 +386,7 @@ constexpr Scenario core[] = {
     {"pass_descriptors_early", &pass_descriptors_early, &shares},
     {"borrow_memory", &borrow_memory, &has_addresses},
     {"trim", &trim},
+    {"adapt", &adapt},
     {"drop_everything_else", &drop_everything_else},
 };
 
