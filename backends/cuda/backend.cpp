@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "device.hpp"
+#include "ending.hpp"
 #include "segment.hpp"
 #include "stream.hpp"
 
@@ -75,8 +76,12 @@ const spi::Backend* backend() noexcept {
                                             .import_handle = import_handle,
                                             .wrap = wrap};
   static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches, .prefetches = prefetches};
-  static constexpr spi::Backend table{
-      .name = "cuda", .rank = 20, .devices = devices, .segments = &segments, .streams = &streams};
+  static constexpr spi::Backend table{.name = "cuda",
+                                      .rank = 20,
+                                      .devices = devices,
+                                      .segments = &segments,
+                                      .streams = &streams,
+                                      .ended = process_ends};
   return &table;
 }
 

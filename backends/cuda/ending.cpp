@@ -24,6 +24,8 @@ void watch_end_of_process() noexcept {
   std::atexit([] { ending.store(pthread_self()); });
 }
 
+bool process_ends() noexcept { return ending.load() != pthread_t{}; }
+
 void end_call(const char* call) {
   if (!pthread_equal(ending.load(), pthread_self())) std::this_thread::sleep_for(rest_of_process);
   throw ProcessEnds(call);

@@ -16,6 +16,9 @@ class ProcessEnds : public Error {
 /// Remember from now on which thread ends the process.
 void watch_end_of_process() noexcept;
 
+/// Whether the end has begun.
+bool process_ends() noexcept;
+
 /// Throw ProcessEnds. Threads other than the one that ends the process, which dies at any moment, stay in here for a while
 /// first: an exception there is of no use to anybody, and one that nobody catches would turn an orderly exit into an abort.
 [[noreturn]] void end_call(const char* call);

@@ -112,7 +112,12 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .import_handle = import_handle,
                                .wrap = nullptr};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
-const spi::Backend table{.name = "vulkan", .rank = 10, .devices = devices, .segments = &segments, .streams = &streams};
+const spi::Backend table{.name = "vulkan",
+                         .rank = 10,
+                         .devices = devices,
+                         .segments = &segments,
+                         .streams = &streams,
+                         .ended = process_ends};
 
 }  // namespace
 

@@ -142,6 +142,8 @@ NeededCall::NeededCall(Doing what) : DriverCall(what) {
   throw Error(Errc::device_lost, "Vulkan cannot be used any more: the process is ending");
 }
 
+bool process_ends() noexcept { return gone.load(); }
+
 void check_process() {
   if (forked.load(std::memory_order_relaxed))
     throw Error(Errc::unsupported,

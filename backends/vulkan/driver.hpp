@@ -63,6 +63,9 @@ enum class Doing : unsigned {
 /// Say that it was done.
 void did(Doing what) noexcept;
 
+/// Whether no driver call is allowed any more, because the process ends.
+bool process_ends() noexcept;
+
 /// Whether this process was forked from one that had loaded Vulkan. Throws unsupported if so.
 void check_process();
 

@@ -8,10 +8,20 @@
 #include "staging.hpp"
 #include "transfer.hpp"
 #include "weir/buffer.hpp"
+#include "weir/spi/backend.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
+namespace {
+
+// Of a parent's driver, or of one that ends with the process and calls everything complete.
+bool out_of_sight(const spi::Segment& segment) noexcept {
+  const auto ended = segment.device->backend->ended;
+  return segment.device->inherited || (ended && ended());
+}
+
+}  // namespace
 
 Keeper::Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how)
     : upstream_(std::move(upstream)), name_(std::move(name)), options_(options), give_back_(how) {}
@@ -34,7 +44,7 @@ void Keeper::closed(spi::Block& block) noexcept {
   }
   Owned guarded = std::move(ended.mapped());
   guarded->leave();
-  if (block.segment->device->inherited) return give_back(std::move(guarded));
+  if (out_of_sight(*block.segment)) return give_back(std::move(guarded));
   try {
     run_after(*block.segment->device, block.uses(), [self = shared_from_this(), one = guarded.get()] {
       one->block->forget_points();
@@ -70,7 +80,7 @@ void Keeper::look_at_poison(Owned guarded) noexcept {
 
 void Keeper::look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept) {
   spi::Segment& segment = *guarded->block->segment;
-  if (segment.device->inherited) return give_back(std::move(guarded));
+  if (out_of_sight(segment)) return give_back(std::move(guarded));
   if (!guarded->on_host()) {
     try {
       return look_on_device(guarded, places, poison, next);
@@ -116,7 +126,7 @@ void Keeper::look_on_device(Owned& guarded, const Places& places, bool poison,
             [self = shared_from_this(), one = guarded.get(), copy, places, stream, next] {
               Owned looked_at(one);
               one->block->forget_points();
-              const bool lost = stream.state().lost();
+              const bool lost = stream.state().lost() || out_of_sight(*one->block->segment);
               if (!lost) self->judge_copy(*one, places, *copy);
               try {
                 recycle_staging(std::move(*copy), stream);
@@ -204,7 +214,7 @@ void Keeper::give_back(Owned guarded) noexcept { give_back_(*upstream_, *guarded
 void Keeper::give_back_unseen(Owned guarded, const std::exception& why) noexcept {
   const auto* error = dynamic_cast<const Error*>(&why);
   const bool lost = error && error->code() == Errc::device_lost;
-  if (!lost || !told_lost_.exchange(true)) {
+  if (!out_of_sight(*guarded->block->segment) && (!lost || !told_lost_.exchange(true))) {
     try {
       report({{}, name_, "a closed buffer could not be looked at: " + std::string(why.what())});
     } catch (const std::bad_alloc&) {

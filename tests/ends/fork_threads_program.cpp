@@ -6,6 +6,10 @@
 
 #include "forking.hpp"
 #include "weir/ipc.hpp"
+#include "weir/resources/debug.hpp"
+#include "weir/resources/limiting.hpp"
+#include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
 
 namespace weir::test {
 namespace {
@@ -16,6 +20,7 @@ constexpr std::byte constant{0x5a};
 struct Shared {
   ResourcePtr pageable = make_resource(host_device());
   ResourcePtr memfd = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  ResourcePtr adapted = make_statistics(make_tracking(make_limiting(make_debug(pageable), 1 << 20)));
   Stream busy{host_device()};   // many threads put work on it
   Stream other{host_device()};
   Buffer used = pageable->allocate(small, busy);    // recorded without a pause
@@ -27,6 +32,12 @@ struct Shared {
 using Round = void (*)(Shared&, const Device&);
 
 void allocate(Shared& shared, const Device&) { (void)shared.pageable->allocate(256, shared.busy); }
+void adapt(Shared& shared, const Device&) {
+  Buffer buffer = shared.adapted->allocate(256, shared.other);
+  const ResourcePtr handle = buffer.memory_resource();
+  (void)handle->stats();
+  buffer.fill(constant, shared.other);
+}
 void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
 void put(Shared& shared, const Device&) {
   shared.busy.wait(shared.other.record());
@@ -70,6 +81,11 @@ void use_in_child(Shared& shared) {
     stream->synchronize();
     require(holds(buffer, constant), "streams that others were using work in the child");
   }
+  Buffer adapted = shared.adapted->allocate(256, shared.other);
+  adapted.fill(constant, shared.other);
+  shared.other.synchronize();
+  require(holds(adapted, constant), "adaptors that others were using work in the child");
+  adapted.close();
   require(holds(shared.read, constant), "bytes are whole");
   shared.used.use_on(shared.other);
   shared.used.fill(constant, shared.other);
@@ -95,7 +111,7 @@ void fork_often(int times, const Device& device) {
   auto& shared = *new Shared;  // leaked: the threads never end
   shared.read.fill(constant, shared.busy);
   shared.busy.synchronize();
-  std::vector<Round> rounds{allocate, record_uses, put, copy, hold_back, make_and_drop, share};
+  std::vector<Round> rounds{allocate, adapt, record_uses, put, copy, hold_back, make_and_drop, share};
   if (device.backend() != "host") rounds.push_back(use_device);
   std::vector<std::atomic<std::uint64_t>*> counts;
   for (const Round round : rounds) {

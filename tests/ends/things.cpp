@@ -5,7 +5,18 @@
 #include <latch>
 #include <thread>
 
+#include "weir/resources/debug.hpp"
+#include "weir/resources/limiting.hpp"
+#include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
+
 namespace weir::test {
+namespace {
+
+constexpr std::size_t limit = std::size_t{1} << 30;
+
+}  // namespace
+
 
 std::vector<ResourcePtr> resources_of(const Device& device) {
   std::vector<ResourcePtr> all;
@@ -13,6 +24,8 @@ std::vector<ResourcePtr> resources_of(const Device& device) {
     all.push_back(make_resource(device, info.kind));
     if (info.exportable) all.push_back(make_resource(device, info.kind, {.exportable = true}));
   }
+  all.push_back(make_tracking(make_statistics(make_limiting(make_debug(make_resource(device)), limit)),
+                              {.stack_depth = 4, .report_leaks = false}));
   return all;
 }
 

@@ -13,7 +13,7 @@ namespace weir::test {
 
 inline constexpr std::size_t small = 64 << 10;
 
-/// The plain resources of the device, also of memory that can be shared.
+/// The plain resources of the device, also of memory that can be shared; and adaptors over the default one.
 std::vector<ResourcePtr> resources_of(const Device& device);
 
 /// The first device that `id` names. Only its backend is loaded when it is the host's.

@@ -89,6 +89,9 @@ struct Backend {
   /// Whether everything of this backend lives in the process itself and so goes on in a forked child. Else the core
   /// refuses all use of its devices there, ends none of their objects, and calls nothing of this table for them.
   bool survives_fork = false;
+  /// Whether the driver is gone with the process, or about to be: what it is asked then counts as complete, whether it
+  /// was done or not. Optional; absent = never.
+  bool (*ended)() noexcept = nullptr;
 };
 
 /// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
