@@ -39,6 +39,11 @@ class Scripted final : public MemoryResource {
     const std::scoped_lock lock(mutex_);
     script_ = std::move(script);
   }
+  /// Call once when a block came back, its memory and its record being free for others.
+  void when_returned(std::function<void()> function) {
+    const std::scoped_lock lock(mutex_);
+    returned_ = std::move(function);
+  }
 
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
@@ -55,10 +60,19 @@ class Scripted final : public MemoryResource {
     }
     return allocate_from(*upstream_, request, shortage);  // comes back to upstream_, which keeps itself alive
   }
-  void do_deallocate(spi::Block& block) noexcept override { deallocate_to(*upstream_, block); }
+  void do_deallocate(spi::Block& block) noexcept override {
+    deallocate_to(*upstream_, block);
+    std::function<void()> returned;
+    {
+      const std::scoped_lock lock(mutex_);
+      returned = std::exchange(returned_, nullptr);
+    }
+    if (returned) returned();
+  }
 
   mutable std::mutex mutex_;
   Script script_;
+  std::function<void()> returned_;
   std::vector<Asked> asked_;
   ResourcePtr upstream_;
 };

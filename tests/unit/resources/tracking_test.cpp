@@ -54,6 +54,16 @@ TEST_F(Trackers, WhatIsClosedOrRefusedIsForgotten) {
   EXPECT_EQ(tracking->stats().live_buffers, 0U);
 }
 
+TEST_F(Trackers, ABlockThatIsUsedAgainAtOnceIsAnotherBuffer) {
+  Buffer first = tracking->allocate(100, stream), second;
+  const spi::Block* const block = first.block();
+  upstream->when_returned([&] { second = tracking->allocate(200, stream); });
+  first.close();
+  ASSERT_EQ(second.block(), block);
+  ASSERT_EQ(tracking->outstanding().size(), 1U);
+  EXPECT_EQ(tracking->outstanding()[0].bytes, 200U);
+}
+
 __attribute__((noinline)) Buffer allocate_here(const TrackingPtr& from, const Stream& stream) {
   Buffer made = from->allocate(64, stream);
   asm volatile("" ::: "memory");  // not the last call, so that this function is on the stack
