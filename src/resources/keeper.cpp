@@ -74,7 +74,8 @@ void Keeper::look_at_guards(Owned guarded) noexcept {
 
 void Keeper::look_at_poison(Owned guarded) noexcept {
   const std::size_t all = guarded->total();
-  look(std::move(guarded), {{0, all, closed_byte, "were written after it was closed"}}, false,
+  look(std::move(guarded),
+       Places{Expected{0, all, closed_byte, "were written after it was closed"}, Expected{}}, false,
        &Keeper::give_back);
 }
 
