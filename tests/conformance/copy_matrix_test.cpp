@@ -36,7 +36,8 @@ struct PairName {
 std::vector<Memory> one_stacked_per_backend() {
   std::vector<Memory> chosen;
   for (const Memory& memory : stacked_memories()) {
-    if (memory.info.kind == memory.device.default_kind()) chosen.push_back(memory);
+    const bool a_few = memory.stack->layers > 1 || memory.stack->name == "pool";
+    if (a_few && memory.info.kind == memory.device.default_kind()) chosen.push_back(memory);
   }
   return chosen;
 }
