@@ -12,6 +12,7 @@
 #include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
+#include "weir/resources/logging.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/resources/prefetch.hpp"
 #include "weir/resources/statistics.hpp"

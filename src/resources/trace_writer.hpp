@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Lines on their way to a file: collected by any thread in one of two buffers, while somebody writes the other.
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "weir/spi/fork_link.hpp"
+
+namespace weir::detail {
+
+/// Allocates nothing once it is made, and never throws.
+class TraceWriter {
+ public:
+  /// Writes all of a text, or throws. Called by one thread at a time, without the lock.
+  using Sink = std::function<void(std::string_view)>;
+
+  TraceWriter(Sink sink, std::size_t buffer_bytes);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  /// Longer lines are cut.
+  static constexpr std::size_t longest_line = 1024;
+  /// Append a line, which ends with a line feed.
+  void add(std::string_view line) noexcept;
+  void flush() noexcept;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void write_all(Lock& lock) noexcept;
+  void write_out(Lock& lock) noexcept;
+  bool write() noexcept;
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept;
+
+  const Sink sink_;
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::condition_variable written_;
+  std::vector<char> filling_, writing_;  // have room for what they ever hold
+  bool busy_ = false;                    // somebody writes writing_
+  bool off_ = false;                     // writing failed, or this is a forked child
+  spi::ForkLink link_{*this};            // last
+};
+
+}  // namespace weir::detail
