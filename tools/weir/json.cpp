@@ -2,6 +2,8 @@
 #include "json.hpp"
 
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 
 namespace weir::cli {
@@ -63,6 +65,12 @@ Json& Json::literal(std::string_view text) {
   separate();
   out_ += text;
   return *this;
+}
+
+std::string Json::shortest(double number) {
+  if (!std::isfinite(number)) return "null";
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
 void Json::separate() {

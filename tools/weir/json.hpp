@@ -19,6 +19,7 @@ class Json {
   Json& value(std::same_as<bool> auto truth) { return literal(truth ? "true" : "false"); }
   template <std::integral T>
   requires(!std::same_as<T, bool>) Json& value(T number) { return literal(std::to_string(number)); }
+  Json& value(std::floating_point auto number) { return literal(shortest(static_cast<double>(number))); }
   Json& null() { return literal("null"); }
   template <class T>
   Json& pair(std::string_view name, const T& content) {
@@ -28,6 +29,7 @@ class Json {
 
  private:
   Json& literal(std::string_view text);
+  static std::string shortest(double number);  // that reads back as the same; null when it is not finite
   void separate();
   void quote(std::string_view text);
 

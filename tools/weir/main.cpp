@@ -17,6 +17,8 @@ constexpr char usage[] =
     "\n"
     "  devices [--json]   backends, devices, kinds of memory; why a backend is missing\n"
     "  demo               allocate, fill, copy, share with a second process on every device; check every byte\n"
+    "  replay TRACE --resource SPEC [--json] [--html FILE] [--single-thread] [--repeat N]\n"
+    "                     play a recorded trace on a resource such as 'pool(cuda.async)'; times, peaks, failures\n"
     "  help               this text\n"
     "  --version          version of weir\n"
     "\n"
@@ -39,6 +41,7 @@ int run(std::span<char*> arguments) {
     if (options.size() == 1 && std::string_view{options[0]} == "--json") return weir::cli::devices(true);
     return misused(options[std::string_view{options[0]} == "--json" ? 1 : 0]);
   }
+  if (command == "replay") return weir::cli::replay(options);
   if (!options.empty()) return misused(options[0]);
   if (command == "demo") return weir::cli::demo();
   if (command == weir::cli::peer_command) return weir::cli::demo_peer(weir::cli::peer_socket);

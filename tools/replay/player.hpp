@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Plays a trace on a resource and takes the time of every operation.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "replay/trace.hpp"
+#include "weir/buffer.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/resources/pool.hpp"
+
+namespace weir::replay {
+
+/// One time through the trace.
+struct Pass {
+  static constexpr std::uint64_t not_done = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::uint64_t> times;  ///< nanoseconds of each operation, stamps taken off; or not_done
+  std::uint64_t wall = 0;            ///< nanoseconds from the first operation to the last
+  double stamp_cost = 0;             ///< nanoseconds taken off each
+  const char* clock = "";
+  std::size_t failures = 0;
+  std::vector<std::string> messages;  ///< of the first failures
+  std::size_t peak_reserved = 0;      ///< so far, of the pool or, without one, of the plain resource
+  std::uint64_t driver_allocations = 0;  ///< segments that the plain resource asked the driver for
+  std::uint64_t grown = 0, given_back = 0, waits = 0;  ///< of the pool
+};
+
+/// The resource whose reserved bytes count: the first pool from above, else the plain resource at the bottom.
+[[nodiscard]] const Pool* find_pool(const MemoryResource& resource);
+[[nodiscard]] const MemoryResource& bottom_of(const MemoryResource& resource);
+[[nodiscard]] ResourceStats stats_that_count(const MemoryResource& resource);
+
+class Player {
+ public:
+  /// At most so many threads and streams are made; what a trace has beyond is folded onto them.
+  static constexpr std::size_t most_threads = 64;
+  static constexpr std::size_t most_streams = 256;
+
+  /// `trace` must live as long. With `threads`, one thread for each of the trace's; operations on one buffer by several
+  /// threads keep their order, and waiting for it is not part of their time.
+  Player(const Trace& trace, ResourcePtr resource, bool threads);
+
+  /// Play it all; then close what is left open, and wait for the streams.
+  [[nodiscard]] Pass play();
+
+  [[nodiscard]] std::size_t threads() const noexcept { return threads_; }
+  [[nodiscard]] std::size_t streams() const noexcept { return streams_.size(); }
+
+ private:
+  template <class Clock>
+  Pass play_with();
+  const Trace& trace_;
+  ResourcePtr resource_;
+  std::size_t threads_;
+  std::vector<Stream> streams_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace weir::replay
