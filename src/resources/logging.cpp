@@ -40,6 +40,11 @@ std::string cleaned(std::string text) {
   return text;
 }
 
+std::string reason(const Shortage& shortage) {
+  if (!shortage.call.empty()) return ": " + shortage.call + ": " + shortage.native.message();
+  return shortage.limit != 0 ? ": limit " + std::to_string(shortage.limit) : std::string();
+}
+
 /// One line, built without allocating.
 class Line {
  public:

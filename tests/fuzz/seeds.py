@@ -184,7 +184,45 @@ DEVICES = {
          "host:+0", "HOST:0", "host:0:0", "host:99999999999999999999", "cuda:2147483648", "moon:1", "host:0\0", " host"))
 }
 
-CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES}
+
+
+def trace(*lines):
+    """Of weir: (thread, operation, buffer, bytes, alignment, stream, result)."""
+    text = "# weir trace 1\thost:0\thost.pageable\n# a remark\n"
+    for thread, operation, buffer, size, alignment, stream, result in lines:
+        text += f"1\t{thread}\thost:0\thost.pageable\t{operation}\t{buffer}\t{size}\t{alignment}\t{stream}\t{result}\n"
+    return text.encode()
+
+
+TRACES = {
+    "empty": b"",
+    "header_only": trace(),
+    "weir": trace((7, "allocate", 9, 1000, 256, 1, "ok"), (8, "use", 9, 1000, 0, 2, "ok"), (7, "close", 9, 1000, 0, 1, "ok"),
+                  (7, "trim", 0, 64, 0, 0, 128), (8, "allocate", 9, 30, 4096, 2, "ok")),
+    "refused": trace((1, "allocate", 0, 1 << 50, 256, 1, "out of memory: mmap: Cannot allocate memory")),
+    "twice": trace((1, "allocate", 9, 10, 256, 1, "ok"), (1, "allocate", 9, 10, 256, 1, "ok")),
+    "used_too_late": trace((1, "allocate", 9, 10, 256, 1, "ok"), (1, "close", 9, 10, 0, 1, "ok"), (1, "use", 9, 10, 0, 2, "ok")),
+    "odd_alignment": trace((1, "allocate", 9, 10, 3, 1, "ok")),
+    "newer": b"# weir trace 2\thost:0\thost.pageable\n",
+    "pytorch": b"op,addr,size,stream\na,0,1000,0\na,0x10,500,3\nf,0,1000,0\nf,16,500,0\r\nf,17,1,0\na,5,0,0\n",
+    "torn": b"op,addr,size,stream\na,0,1000,0\na,1,10",
+    "too_many_bytes": b"op,addr,size,stream\na,1,4611686018427387903,0\na,2,4611686018427387903,0\n",
+    "no_number": b"op,addr,size,stream\na,-1,1,0\n",
+    "rmm": b"Thread,Time,Action,Pointer,Size,Stream\n12,11:26:50.990234,allocate,0x7f0000,256,0x0\n"
+           b"13,11:26:50:990235,allocate failure,(nil),99999,0x2\n13,11:26:51,free,0x7f0000,256,0x2\n",
+    "gzip": b"\x1f\x8b\x08\0\n",
+}
+
+SPECS = {
+    str(i): text.encode() for i, text in enumerate(
+        ("host", "cuda:1.pinned", "pool(host)", "pool(cuda.async, limit=2GiB, segment=64MiB, initial=1KiB, reuse=passed_only)",
+         "pool( log( host.shared , file=/tmp/trace ), 2GiB )", "", "pool", "pool()", "pool(host", "pool(host))", "pool(host, )",
+         "pool(host, limit=)", "pool(host, limt=1)", "pool(host, 1, limit=2)", "pool(host, 1, 2, 3, passed_only, 5)",
+         "pool(host, reuse=never)", "pool(host, 16777216TiB)", "log(host)", "pol(host)", "pool(" * 70, "host host"))
+}
+
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
+           "trace": TRACES, "spec": SPECS}
 
 
 def main():

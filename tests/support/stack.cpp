@@ -16,6 +16,7 @@
 #include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
+#include "weir/resources/logging.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/resources/prefetch.hpp"
 #include "weir/resources/statistics.hpp"
@@ -78,12 +79,16 @@ ResourcePtr tracked(ResourcePtr resource) {
 
 ResourcePtr prefetched(ResourcePtr resource) { return make_prefetch(std::move(resource)); }
 bool moves(const Memory& plain) { return once_per_kind(plain) && plain.info.kind == managed; }
+/// Writes nowhere; each line at once, so that every operation goes through all of it.
+ResourcePtr logged(ResourcePtr resource) {
+  return make_logging(std::move(resource), "/dev/null", {.buffer_bytes = 0});
+}
 
 /// An order of three adaptors, of which the pool is one where memory is not exportable. Another one for each
 /// memory, and for each seed.
 ResourcePtr in_random_order(ResourcePtr resource) {
   std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned,
-                                                     &retried, &tracked, &checked};
+                                                     &retried, &tracked, &checked, &logged};
   if (!resource->is_exportable()) adaptors.push_back(&pooled);
   if (resource->kind() == managed) adaptors.push_back(&prefetched);
   const std::string subject = std::to_string(stack_seed()) + resource->name();
@@ -105,6 +110,8 @@ constexpr Stack list[] = {
     {"aligned", 1, false, &aligned, &once_per_backend<shared, MemoryKind::device, MemoryKind::device>},
     {"failure_callback", 1, false, &retried, &once_per_backend<pageable, readback, pinned>},
     {"tracking", 1, false, &tracked, &once_per_backend<pageable, mappable, MemoryKind::device>},
+    {"logging", 1, false, &logged, &once_per_backend<shared, MemoryKind::device, vmm>},
+    {"logging_private", 1, false, &logged, &private_once_per_backend<pageable, readback, async>},
     {"debug", 1, false, &checked, &once_per_backend<shared, MemoryKind::device, vmm>},
     {"debug_private", 1, false, &checked, &private_once_per_backend<pageable, upload, async>},
     {"prefetch", 1, false, &prefetched, &moves},

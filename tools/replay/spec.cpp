@@ -45,10 +45,21 @@ ResourcePtr make_base(const std::string& base) {
   throw Error(Errc::unsupported, where.id() + " has no memory of kind \"" + kind + "\"; it has " + kinds);
 }
 
+/// `text` in one line, and under it a mark at byte `at`.
+std::string marked(std::string_view text, std::size_t at) {
+  std::string line = "\n  ", mark = "\n  ";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    line += byte < 0x20 || byte == 0x7f ? '?' : text[i];
+    if (i < at && (byte & 0xC0U) != 0x80U) mark += ' ';  // one for each character of UTF-8
+  }
+  return line + mark + '^';
+}
+
 }  // namespace
 
 SpecError::SpecError(std::string_view text, std::size_t at, const std::string& message)
-    : std::runtime_error(message + "\n  " + std::string(text) + "\n  " + std::string(at, ' ') + '^'), at_(at) {}
+    : std::runtime_error(message + marked(text, at)), at_(at) {}
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept {
   std::uint64_t number = 0;
