@@ -62,8 +62,10 @@ void add_notes(std::string& out, const Replay& replay) {
 std::string times_of(const Trace& trace, const Pass& pass) {
   cli::Table table{{"", "part", "count", "mean", "p50", "p99", "p99.9", "max"}, 2};
   for (const auto& [action, part, summary] : figures_of(trace, pass).rows) {
+    const auto mean = summary.count == 0 ? 0 : summary.total / summary.count;
     table.add({part == Part::first_half ? to_string(action) : "", to_string(part), grouped(summary.count),
-               short_time(summary.count == 0 ? 0 : summary.total / summary.count), short_time(summary.p50), short_time(summary.p99), short_time(summary.p999), short_time(summary.max)});
+               short_time(mean), short_time(summary.p50), short_time(summary.p99), short_time(summary.p999),
+               short_time(summary.max)});
   }
   return table.text(2);
 }
