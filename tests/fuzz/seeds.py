@@ -218,7 +218,9 @@ SPECS = {
         ("host", "cuda:1.pinned", "pool(host)", "pool(cuda.async, limit=2GiB, segment=64MiB, initial=1KiB, reuse=passed_only)",
          "pool( log( host.shared , file=/tmp/trace ), 2GiB )", "", "pool", "pool()", "pool(host", "pool(host))", "pool(host, )",
          "pool(host, limit=)", "pool(host, limt=1)", "pool(host, 1, limit=2)", "pool(host, 1, 2, 3, passed_only, 5)",
-         "pool(host, reuse=never)", "pool(host, 16777216TiB)", "log(host)", "pol(host)", "pool(" * 70, "host host"))
+         "pool(host, reuse=never)", "pool(host, 16777216TiB)", "log(host)", "pol(host)", "pool(" * 70, "host host",
+         "limit(pool(vulkan.device), 2GiB)", "aligned(statistics(tracking(host)), 4KiB, threshold=1MiB)",
+         "debug(host, guard=64B, quarantine=1MiB)", "limit(host)"))
 }
 
 CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,

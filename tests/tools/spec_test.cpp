@@ -2,7 +2,9 @@
 // Resources in words: what they become, and where in the text an error points.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "memory.hpp"
@@ -71,6 +73,31 @@ TEST(Specs, Compose) {
   EXPECT_FALSE(resource->try_allocate(2 << 20, stream).has_value()) << "the limit holds";
 }
 
+TEST(Specs, HaveEveryAdaptorUnderTheNameThatItGivesItself) {
+  const std::string file = testing::TempDir() + "weir-spec-" + std::to_string(::getpid());
+  for (const Adaptor& adaptor : adaptors()) {
+    std::string text = std::string(adaptor.name) + "(host.shared";
+    for (const Parameter& parameter : adaptor.parameters) {
+      if (parameter.required) text += ", " + (parameter.type == Parameter::Type::text ? file : "4KiB");
+    }
+    const ResourcePtr resource = Spec(text + ')').make();
+    EXPECT_EQ(resource->name(), std::string(adaptor.name) + "(host.shared)");
+    EXPECT_EQ(resource->upstream()->name(), "host.shared");
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Specs, PassOnWhatTheyAreGiven) {
+  const Stream stream(host_device());
+  const ResourcePtr limited = Spec("limit(pool(host), 2KiB)").make();
+  EXPECT_TRUE(limited->try_allocate(2048, stream).has_value());
+  EXPECT_FALSE(limited->try_allocate(2049, stream).has_value());
+  const ResourcePtr aligned = Spec("aligned(host, 64KiB, threshold=1000)").make();
+  EXPECT_EQ(aligned->allocate(1000, stream).device_address() % 65536, 0U);
+  const ResourcePtr pooled = Spec("pool(host, initial=3MiB)").make();
+  EXPECT_EQ(pooled->stats().reserved, 3U << 20U);
+}
+
 TEST(Specs, TakeValuesInOrderAndByName) {
   EXPECT_EQ(Spec("pool(host, 2GiB, 64KiB)").to_string(), "pool(host, limit=2147483648, segment=65536)");
   EXPECT_EQ(Spec("pool(host, initial=1MiB, limit=2MiB)").to_string(), "pool(host, limit=2097152, initial=1048576)");
@@ -83,7 +110,7 @@ TEST(Specs, ErrorsPointAtThePlace) {
   EXPECT_REFUSED("pool()", 5, "a resource is missing");
   EXPECT_REFUSED("pool", 0, "pool stands over another resource");
   EXPECT_REFUSED("pool(log)", 5, "log stands over another resource");
-  EXPECT_REFUSED("pol(host)", 0, "no adaptor is called pol; there are pool, log");
+  EXPECT_REFUSED("pol(host)", 0, "no adaptor is called pol; there are pool, limit, ");
   EXPECT_REFUSED("pool(host", 9, "closing bracket of pool");
   EXPECT_REFUSED("pool(host))", 10, "more than one resource");
   EXPECT_REFUSED("host host", 5, "more than one resource");

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adaptors that a resource in words may have. One line each, and its parameters.
+// The adaptors that a resource in words may have: a line in the table each, called as in the name of the resource. One
+// that needs a function of the program (failure_callback) has no words.
 
 #include <array>
 #include <utility>
 
 #include "replay/spec.hpp"
+#include "weir/resources/aligned.hpp"
+#include "weir/resources/debug.hpp"
+#include "weir/resources/limiting.hpp"
 #include "weir/resources/logging.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/statistics.hpp"
+#include "weir/resources/tracking.hpp"
 
 namespace weir::replay {
 namespace {
@@ -28,6 +34,27 @@ ResourcePtr pool(ResourcePtr upstream, std::span<const Value> values) {
   return make_pool(std::move(upstream), options);
 }
 
+constexpr std::array limit_parameters{Parameter{"bytes", Type::bytes, true}};
+ResourcePtr limit(ResourcePtr upstream, std::span<const Value> values) {
+  return make_limiting(std::move(upstream), static_cast<std::size_t>(values[0].number));
+}
+
+constexpr std::array aligned_parameters{Parameter{"alignment", Type::bytes, true}, Parameter{"threshold"}};
+ResourcePtr aligned(ResourcePtr upstream, std::span<const Value> values) {
+  return make_aligned(std::move(upstream), static_cast<std::size_t>(values[0].number), values[1].or_else(0));
+}
+
+constexpr std::array debug_parameters{Parameter{"guard"}, Parameter{"quarantine"}};
+ResourcePtr debug(ResourcePtr upstream, std::span<const Value> values) {
+  DebugOptions options;
+  options.guard_bytes = values[0].or_else(options.guard_bytes);
+  options.quarantine_bytes = values[1].or_else(options.quarantine_bytes);
+  return make_debug(std::move(upstream), options);
+}
+
+ResourcePtr statistics(ResourcePtr upstream, std::span<const Value>) { return make_statistics(std::move(upstream)); }
+ResourcePtr tracking(ResourcePtr upstream, std::span<const Value>) { return make_tracking(std::move(upstream)); }
+
 constexpr std::array log_parameters{Parameter{"file", Type::text, true}};
 ResourcePtr log(ResourcePtr upstream, std::span<const Value> values) {
   return make_logging(std::move(upstream), values[0].text);
@@ -35,6 +62,11 @@ ResourcePtr log(ResourcePtr upstream, std::span<const Value> values) {
 
 constexpr Adaptor table[] = {
     {"pool", pool_parameters, &pool},
+    {"limit", limit_parameters, &limit},
+    {"aligned", aligned_parameters, &aligned},
+    {"statistics", {}, &statistics},
+    {"tracking", {}, &tracking},
+    {"debug", debug_parameters, &debug},
     {"log", log_parameters, &log},
 };
 

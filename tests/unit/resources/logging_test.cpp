@@ -124,14 +124,17 @@ TEST_F(LoggingTest, PassesEverythingOn) {
 }
 
 TEST_F(LoggingTest, LastsAsLongAsItsBuffersAndThenWritesTheRest) {
-  const std::weak_ptr<LoggingResource> alive = resource;
+  const std::weak_ptr<std::ostringstream> kept = out;
   Buffer buffer = resource->allocate(1000, stream);
   resource.reset();
-  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(buffer.memory_resource()->name(), "log(host.pageable)");
   EXPECT_EQ(lines_of(out->str()).size(), 2U) << "what is collected is not written yet";
   buffer.close();
-  EXPECT_TRUE(alive.expired());
-  EXPECT_EQ(lines_of(out->str()).size(), 4U);
+  const auto written = lines_of(out->str());
+  ASSERT_EQ(written.size(), 4U);
+  EXPECT_NE(written[3].find("\tclose\t"), std::string::npos);
+  out.reset();
+  EXPECT_TRUE(kept.expired()) << "the resource is gone, and what it wrote to";
 }
 
 TEST_F(LoggingTest, UnderAPoolAndOverOne) {
