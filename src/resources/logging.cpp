@@ -23,7 +23,8 @@ namespace {
 using detail::TraceWriter;
 
 std::uint64_t now() noexcept {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds{1});
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                    std::chrono::nanoseconds{1});
 }
 
 std::uint64_t this_thread() noexcept {
@@ -59,6 +60,7 @@ class Line {
     if (error == std::errc{}) used_ = static_cast<std::size_t>(next - line_.data());
     return *this;
   }
+  Line& field(std::uint64_t value) noexcept { return number(value).text("\t"); }
   [[nodiscard]] std::string_view finish() noexcept {
     line_[used_++] = '\n';
     return {line_.data(), used_};
@@ -134,7 +136,8 @@ class Logging final : public detail::Adaptor<LoggingResource> {
         writer_.add(begin(line, event).text("ok").finish());
       }
     } catch (const std::bad_alloc&) {
-      report({make_error_code(std::errc::not_enough_memory), "trace of a resource", "a buffer's uses are not written"});
+      report({make_error_code(std::errc::not_enough_memory), "trace of a resource",
+              "a buffer's uses are not written"});
     }
   }
 
@@ -144,9 +147,8 @@ class Logging final : public detail::Adaptor<LoggingResource> {
   }
 
   Line& begin(Line& line, const Event& event) const noexcept {
-    return line.number(now()).text("\t").number(this_thread()).text(source_).text(event.operation)
-        .number(event.buffer).text("\t").number(event.bytes).text("\t").number(event.alignment).text("\t")
-        .number(event.stream).text("\t");
+    line.field(now()).number(this_thread()).text(source_).text(event.operation);
+    return line.field(event.buffer).field(event.bytes).field(event.alignment).field(event.stream);
   }
 
   const std::string about_, source_;  // device and resource; and as in the middle of a line
@@ -166,7 +168,8 @@ void write_all(int fd, std::string_view text) {
 
 LoggingPtr make_logging(ResourcePtr upstream, const std::string& path, const LoggingOptions& options) {
   upstream = detail::checked_upstream(std::move(upstream), "make_logging");
-  const auto file = std::make_shared<spi::UniqueFd>(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const auto file =
+      std::make_shared<spi::UniqueFd>(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!*file) throw std::system_error(errno, std::generic_category(), path);
   const auto sink = [file, path](std::string_view text) {
     try {
@@ -178,7 +181,8 @@ LoggingPtr make_logging(ResourcePtr upstream, const std::string& path, const Log
   return detail::make_adaptor<Logging>(std::move(upstream), sink, options);
 }
 
-LoggingPtr make_logging(ResourcePtr upstream, std::shared_ptr<std::ostream> stream, const LoggingOptions& options) {
+LoggingPtr make_logging(ResourcePtr upstream, std::shared_ptr<std::ostream> stream,
+                        const LoggingOptions& options) {
   upstream = detail::checked_upstream(std::move(upstream), "make_logging");
   if (!stream) throw Error(Errc::invalid_argument, "make_logging: there is no stream");
   const auto sink = [stream](std::string_view text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lines on their way to a file: collected by any thread in one of two buffers, while somebody writes the other.
+// Lines on their way to a file: collected by any thread in one of two buffers, while somebody writes the
+// other.
 
 #include <condition_variable>
 #include <cstddef>

@@ -48,7 +48,8 @@ void run_trace(std::span<const std::byte> bytes) {
     trace = replay::parse_trace(text);
   } catch (const replay::TraceError& error) {
     const auto lines = static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
-    require(error.line() >= 1 && error.line() <= std::max<std::uint64_t>(lines, 1), "an error in a line that is not there");
+    require(error.line() >= 1 && error.line() <= std::max<std::uint64_t>(lines, 1),
+            "an error in a line that is not there");
     return;
   }
   require(trace.torn == !text.ends_with('\n'), "a torn line is not said");

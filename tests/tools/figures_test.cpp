@@ -41,7 +41,8 @@ TEST(Summaries, OfFewTimesAreTimesThatWereSeen) {
 }
 
 TEST(Figures, KeepTheHalvesApartAndLeaveOutWhatWasNotDone) {
-  const Trace trace = parse_trace("op,addr,size,stream\na,1,1,0\na,2,1,0\nf,1,1,0\na,3,1,0\na,4,1,0\nf,2,1,0\n");
+  const Trace trace =
+      parse_trace("op,addr,size,stream\na,1,1,0\na,2,1,0\nf,1,1,0\na,3,1,0\na,4,1,0\nf,2,1,0\n");
   Pass pass;
   pass.times = {10, 20, 5, 40, Pass::not_done, 6};
   const auto rows = figures_of(trace, pass).rows;
@@ -95,7 +96,8 @@ TEST(Profiles, ShowLeastAndMostOfEachColumn) {
 }
 
 TEST(Profiles, GoOnAfterAFailure) {
-  const Trace trace = parse_trace("op,addr,size,stream\na,1,1000,0\na,2,3000000,0\nf,2,3000000,0\nf,1,1000,0\n");
+  const Trace trace =
+      parse_trace("op,addr,size,stream\na,1,1000,0\na,2,3000000,0\nf,2,3000000,0\nf,1,1000,0\n");
   const Profile limited = profile(trace, Spec("pool(host, limit=1MiB, segment=1MiB)").make(), 4);
   EXPECT_EQ(limited.failures, 1U);
   EXPECT_EQ(limited.columns[1].live.high, 1000U);

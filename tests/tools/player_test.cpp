@@ -25,11 +25,12 @@ constexpr char header[] = "op,addr,size,stream\n";
 std::string chain(int threads, int rounds) {
   std::string text = "# weir trace 1\thost:0\thost.pageable\n";
   const auto line = [&](int thread, const char* operation, int buffer, int stream) {
-    text += "1\t" + std::to_string(thread) + "\th\tr\t" + operation + '\t' + std::to_string(buffer) + "\t1000\t256\t" +
-            std::to_string(stream) + "\tok\n";
+    text += "1\t" + std::to_string(thread) + "\th\tr\t" + operation + '\t' + std::to_string(buffer) +
+            "\t1000\t256\t" + std::to_string(stream) + "\tok\n";
   };
   for (int round = 0; round < rounds; ++round) {
-    for (int thread = 0; thread < threads; ++thread) line(thread, "allocate", round * threads + thread, thread);
+    for (int thread = 0; thread < threads; ++thread)
+      line(thread, "allocate", round * threads + thread, thread);
     for (int thread = 0; thread < threads; ++thread) {
       const int next = (thread + 1) % threads;
       line(next, "use", round * threads + thread, next);
@@ -40,7 +41,8 @@ std::string chain(int threads, int rounds) {
 }
 
 TEST(Player, DoesEveryOperationAndLeavesNothing) {
-  const Trace trace = parse_trace(std::string(header) + "a,1,1000,0\na,2,500,1\nf,1,1000,1\na,3,7,0\nf,2,500,1\n");
+  const Trace trace =
+      parse_trace(std::string(header) + "a,1,1000,0\na,2,500,1\nf,1,1000,1\na,3,7,0\nf,2,500,1\n");
   const auto log = std::make_shared<std::ostringstream>();
   const ResourcePtr resource = make_logging(Spec("host").make(), log);
   Player player(trace, resource, true);
@@ -61,7 +63,8 @@ TEST(Player, DoesEveryOperationAndLeavesNothing) {
   const Trace again = parse_trace(log->str());
   EXPECT_EQ(again.peak_live, trace.peak_live);
   EXPECT_EQ(again.buffers, 6U);
-  EXPECT_EQ(std::ranges::count(again.operations, Action::use, &Operation::action), 2) << "the close on another stream";
+  EXPECT_EQ(std::ranges::count(again.operations, Action::use, &Operation::action), 2)
+      << "the close on another stream";
 }
 
 TEST(Player, CountsWhatAPoolDoes) {
@@ -80,7 +83,8 @@ TEST(Player, CountsWhatAPoolDoes) {
 }
 
 TEST(Player, GoesOnAfterAFailureAndSaysWhichLine) {
-  const Trace trace = parse_trace(std::string(header) + "a,1,900000,0\na,2,900000,0\nf,2,900000,0\nf,1,900000,0\na,3,5,0\n");
+  const Trace trace =
+      parse_trace(std::string(header) + "a,1,900000,0\na,2,900000,0\nf,2,900000,0\nf,1,900000,0\na,3,5,0\n");
   for (const bool threads : {false, true}) {
     Player player(trace, Spec("pool(host, limit=1MiB, segment=1MiB)").make(), threads);
     const Pass pass = player.play();
@@ -135,8 +139,9 @@ TEST(Player, FoldsMoreThreadsAndStreamsThanItMakes) {
 }
 
 TEST(Player, TrimsWhenTheTraceDoes) {
-  const Trace trace = parse_trace("# weir trace 1\th\tr\n1\t1\th\tr\tallocate\t1\t1000\t256\t1\tok\n"
-                                  "1\t1\th\tr\tclose\t1\t1000\t256\t1\tok\n1\t1\th\tr\ttrim\t0\t0\t0\t0\t9\n");
+  const Trace trace = parse_trace(
+      "# weir trace 1\th\tr\n1\t1\th\tr\tallocate\t1\t1000\t256\t1\tok\n"
+      "1\t1\th\tr\tclose\t1\t1000\t256\t1\tok\n1\t1\th\tr\ttrim\t0\t0\t0\t0\t9\n");
   const ResourcePtr resource = Spec("pool(host)").make();
   Player player(trace, resource, false);
   const Pass pass = player.play();

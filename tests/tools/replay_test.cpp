@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir replay, end to end: a program writes a trace, another replays it, and the figures are those that it must have.
+// weir replay, end to end: a program writes a trace, another replays it, and the figures are those that it
+// must have.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char pytorch[] = "op,addr,size,stream\na,1,700000,0\na,2,600000,1\nf,1,700000,0\na,3,5000,0\nf,2,600000,1\n";
+constexpr char pytorch[] =
+    "op,addr,size,stream\na,1,700000,0\na,2,600000,1\nf,1,700000,0\na,3,5000,0\nf,2,600000,1\n";
 
 class ReplayFiles {
  protected:
@@ -47,7 +49,8 @@ class ReplayFiles {
   fs::path folder_ = fs::path(testing::TempDir()) / ("weir-replay-" + std::to_string(::getpid()));
 };
 
-#define EXPECT_SAYS(text, part) EXPECT_TRUE((text).find(part) != std::string::npos) << "no " << (part) << " in " << (text)
+#define EXPECT_SAYS(text, part) \
+  EXPECT_TRUE((text).find(part) != std::string::npos) << "no " << (part) << " in " << (text)
 
 class Replay : public testing::Test, protected ReplayFiles {};
 class ReplayOnDevice : public OnDevice, protected ReplayFiles {};
@@ -70,16 +73,17 @@ TEST_P(ReplayOnDevice, FiguresOfARecordedProgramAreExact) {
 
   // Not the driver's own pool, whose memory another stream may use only later.
   const std::string base = device().id() + (device().find(MemoryKind::device) ? ".device" : "");
-  const Ended pooled = replay({path("trace"), "--resource", "pool(" + base + ", segment=1MiB)", "--repeat", "2",
-                               "--json", "--single-thread", "--html", path("page.html")});
+  const Ended pooled = replay({path("trace"), "--resource", "pool(" + base + ", segment=1MiB)", "--repeat",
+                               "2", "--json", "--single-thread", "--html", path("page.html")});
   EXPECT_EQ(pooled.code, 0) << pooled.err;
   EXPECT_SAYS(pooled.out, "\"threads_used\": 1");
   EXPECT_SAYS(pooled.out, "\"peak_reserved\": 1048576");
   EXPECT_SAYS(pooled.out, "\"driver_allocations\": 1, \"grown\": 1");
   EXPECT_SAYS(pooled.out, "\"driver_allocations\": 0, \"grown\": 0");
   const std::string page = contents(path("page.html"));
-  EXPECT_SAYS(page, "{\"begin\": 0, \"end\": 1, \"live\": [1000, 1000], \"reserved\": [1048576, 1048576], "
-                    "\"segments\": [1, 1]}");
+  EXPECT_SAYS(page,
+              "{\"begin\": 0, \"end\": 1, \"live\": [1000, 1000], \"reserved\": [1048576, 1048576], "
+              "\"segments\": [1, 1]}");
   EXPECT_SAYS(page, "{\"begin\": 9, \"end\": 10, \"live\": [55000, 55000]");
   EXPECT_SAYS(page, "{\"begin\": 21, \"end\": 22, \"live\": [0, 0]");
   for (const char* elsewhere : {"http:", "https:", "src=", "@import", "url("}) {
@@ -121,16 +125,18 @@ TEST_F(Replay, ALimitThatIsTooLowFails) {
 TEST_F(Replay, SaysWhatItFound) {
   const Ended ended = replay({file("trace", pytorch), "--resource", "pool(host)", "--repeat", "3"});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  for (const char* part : {"PyTorch trace, 5 operations, 3 buffers, 2 streams, 1 thread", "pool(host.pageable) on host:0",
-                           "1 buffer never closed in the trace", "pass 1, on a new resource", "pass 3, on the warm resource",
-                           "1.24 MiB live, 16 MiB reserved, ratio 12.9056", "allocate  first half", "second half"}) {
+  for (const char* part :
+       {"PyTorch trace, 5 operations, 3 buffers, 2 streams, 1 thread", "pool(host.pageable) on host:0",
+        "1 buffer never closed in the trace", "pass 1, on a new resource", "pass 3, on the warm resource",
+        "1.24 MiB live, 16 MiB reserved, ratio 12.9056", "allocate  first half", "second half"}) {
     EXPECT_SAYS(ended.out, part);
   }
 }
 
 TEST_F(Replay, ATornFileIsReadUpToItsLastWholeLine) {
   const std::string text = pytorch;
-  const Ended ended = replay({file("trace", text.substr(0, text.size() - 3)), "--resource", "host", "--json"});
+  const Ended ended =
+      replay({file("trace", text.substr(0, text.size() - 3)), "--resource", "host", "--json"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_SAYS(ended.out, "\"operations\": 4");
   EXPECT_SAYS(ended.out, "\"torn\": true");

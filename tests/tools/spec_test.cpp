@@ -30,10 +30,10 @@ Refusal refusal(const std::string& text) {
   return {};
 }
 
-#define EXPECT_REFUSED(text, position, what)                                  \
-  do {                                                                        \
-    const Refusal refused = refusal(text);                                    \
-    EXPECT_EQ(refused.at, std::size_t{position}) << refused.message;          \
+#define EXPECT_REFUSED(text, position, what)                                     \
+  do {                                                                           \
+    const Refusal refused = refusal(text);                                       \
+    EXPECT_EQ(refused.at, std::size_t{position}) << refused.message;             \
     EXPECT_NE(refused.message.find(what), std::string::npos) << refused.message; \
   } while (false)
 
@@ -45,7 +45,8 @@ TEST(Sizes, HaveBinaryUnits) {
   EXPECT_EQ(parse_bytes("3MiB"), 3U << 20U);
   EXPECT_EQ(parse_bytes("2GiB"), std::uint64_t{2} << 30U);
   EXPECT_EQ(parse_bytes("16777215TiB"), std::uint64_t{16777215} << 40U);
-  for (const char* wrong : {"", "KiB", "-1", "1.5GiB", "64kB", "2 GiB", "16777216TiB", "18446744073709551616", "1KiBs"}) {
+  for (const char* wrong :
+       {"", "KiB", "-1", "1.5GiB", "64kB", "2 GiB", "16777216TiB", "18446744073709551616", "1KiBs"}) {
     EXPECT_EQ(parse_bytes(wrong), std::nullopt) << wrong;
   }
 }
@@ -64,7 +65,8 @@ TEST(Specs, NameMemoryAsTheListOfDevicesDoes) {
 }
 
 TEST(Specs, Compose) {
-  const ResourcePtr resource = Spec("pool( pool(host.shared,segment=8MiB),limit = 2MiB , reuse=passed_only)").make();
+  const ResourcePtr resource =
+      Spec("pool( pool(host.shared,segment=8MiB),limit = 2MiB , reuse=passed_only)").make();
   EXPECT_EQ(resource->name(), "pool(pool(host.shared))");
   EXPECT_EQ(resource->upstream()->upstream()->kind(), MemoryKind::shared);
   const Stream stream(resource->device());
@@ -100,7 +102,8 @@ TEST(Specs, PassOnWhatTheyAreGiven) {
 
 TEST(Specs, TakeValuesInOrderAndByName) {
   EXPECT_EQ(Spec("pool(host, 2GiB, 64KiB)").to_string(), "pool(host, limit=2147483648, segment=65536)");
-  EXPECT_EQ(Spec("pool(host, initial=1MiB, limit=2MiB)").to_string(), "pool(host, limit=2097152, initial=1048576)");
+  EXPECT_EQ(Spec("pool(host, initial=1MiB, limit=2MiB)").to_string(),
+            "pool(host, limit=2097152, initial=1048576)");
   EXPECT_EQ(Spec("pool(log(cuda:1.pinned, file=/tmp/a.b), reuse=wait_rather_than_grow)").to_string(),
             "pool(log(cuda:1.pinned, file=/tmp/a.b), reuse=wait_rather_than_grow)");
 }
@@ -116,7 +119,8 @@ TEST(Specs, ErrorsPointAtThePlace) {
   EXPECT_REFUSED("host host", 5, "more than one resource");
   EXPECT_REFUSED("pool(host, )", 11, "a value is missing");
   EXPECT_REFUSED("pool(host, limit=)", 17, "a value is missing");
-  EXPECT_REFUSED("pool(host, limt=1)", 11, "pool has no parameter limt; it has limit, segment, initial, reuse");
+  EXPECT_REFUSED("pool(host, limt=1)", 11,
+                 "pool has no parameter limt; it has limit, segment, initial, reuse");
   EXPECT_REFUSED("pool(host, limit=1.5GiB)", 17, "1.5GiB is not a size");
   EXPECT_REFUSED("pool(host, 1, limit=2)", 20, "limit is given twice");
   EXPECT_REFUSED("pool(host, 1, 2, 3, passed_only, 5)", 33, "takes no further value");
@@ -129,7 +133,8 @@ TEST(Specs, ErrorsPointAtThePlace) {
   for (int i = 0; i < 65; ++i) deep += "pool(";
   EXPECT_REFUSED(deep, 65 * 5, "more layers");
   EXPECT_TRUE(refusal("pool(moon)").message.ends_with("\n  pool(moon)\n       ^"));
-  EXPECT_TRUE(refusal(std::string("µ\n(\0", 5)).message.ends_with("\n  µ?(?\n   ^")) << "one line, whatever is in it";
+  EXPECT_TRUE(refusal(std::string("µ\n(\0", 5)).message.ends_with("\n  µ?(?\n   ^"))
+      << "one line, whatever is in it";
 }
 
 }  // namespace

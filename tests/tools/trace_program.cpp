@@ -19,7 +19,8 @@ constexpr std::size_t step = 1000;
 void end(const weir::ResourcePtr& resource, const weir::Device& device) {
   const weir::Stream first(device), second(device);
   std::vector<weir::Buffer> buffers;
-  for (std::size_t i = 1; i <= 10; ++i) buffers.push_back(resource->allocate(i * step, i % 2 ? first : second));
+  for (std::size_t i = 1; i <= 10; ++i)
+    buffers.push_back(resource->allocate(i * step, i % 2 ? first : second));
   buffers[0].fill(std::byte{1}, second);
   std::thread([&buffers] {
     for (std::size_t i = 0; i < 5; ++i) buffers[i].close();

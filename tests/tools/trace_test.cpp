@@ -16,9 +16,10 @@ constexpr char rmm_header[] = "Thread,Time,Action,Pointer,Size,Stream\n";
 
 /// One line of a weir trace.
 std::string line(const std::string& thread, const std::string& operation, const std::string& buffer,
-                 const std::string& bytes, const std::string& stream = "1", const std::string& result = "ok") {
-  return "5\t" + thread + "\tcuda:0\tcuda.async\t" + operation + '\t' + buffer + '\t' + bytes + "\t512\t" + stream +
-         '\t' + result + '\n';
+                 const std::string& bytes, const std::string& stream = "1",
+                 const std::string& result = "ok") {
+  return "5\t" + thread + "\tcuda:0\tcuda.async\t" + operation + '\t' + buffer + '\t' + bytes + "\t512\t" +
+         stream + '\t' + result + '\n';
 }
 
 /// The message with which `text` is refused; empty when it is not.
@@ -31,18 +32,19 @@ std::string refusal(const std::string& text) {
   return {};
 }
 
-#define EXPECT_REFUSED(text, where, what)                                              \
-  do {                                                                                 \
-    const std::string refused = refusal(text);                                         \
-    EXPECT_EQ(refused.find(where ": "), 0U) << refused;                                \
-    EXPECT_NE(refused.find(what), std::string::npos) << refused;                       \
+#define EXPECT_REFUSED(text, where, what)                        \
+  do {                                                           \
+    const std::string refused = refusal(text);                   \
+    EXPECT_EQ(refused.find(where ": "), 0U) << refused;          \
+    EXPECT_NE(refused.find(what), std::string::npos) << refused; \
   } while (false)
 
 TEST(Traces, OfWeirSayEverything) {
-  const Trace trace = parse_trace(weir_header + std::string("# a remark\n") + line("7", "allocate", "900", "100") +
-                                  line("8", "allocate", "901", "50", "2") + line("8", "use", "900", "100", "2") +
-                                  line("7", "close", "900", "100") + line("7", "trim", "0", "64", "0", "128") +
-                                  line("7", "allocate", "900", "30"));
+  const Trace trace =
+      parse_trace(weir_header + std::string("# a remark\n") + line("7", "allocate", "900", "100") +
+                  line("8", "allocate", "901", "50", "2") + line("8", "use", "900", "100", "2") +
+                  line("7", "close", "900", "100") + line("7", "trim", "0", "64", "0", "128") +
+                  line("7", "allocate", "900", "30"));
   EXPECT_EQ(trace.format, Format::weir);
   EXPECT_EQ(trace.device, "cuda:0");
   EXPECT_EQ(trace.resource, "cuda.async");
@@ -87,7 +89,8 @@ TEST(Traces, AFailedAllocationIsTriedAgainAndClosed) {
 }
 
 TEST(Traces, OfPyTorchAreFourColumns) {
-  const Trace trace = parse_trace(std::string(pytorch_header) + "a,0,1000,0\na,0x10,500,3\nf,0,1000,0\nf,16,500,0\r\n");
+  const Trace trace =
+      parse_trace(std::string(pytorch_header) + "a,0,1000,0\na,0x10,500,3\nf,0,1000,0\nf,16,500,0\r\n");
   EXPECT_EQ(trace.format, Format::pytorch);
   ASSERT_EQ(trace.operations.size(), 4U);
   EXPECT_EQ(trace.peak_live, 1500U);
@@ -101,8 +104,9 @@ TEST(Traces, OfPyTorchAreFourColumns) {
 
 TEST(Traces, OfRmmHaveTimesOfEitherSort) {
   for (const std::string time : {"11:26:50.990234", "11:26:50:990234", "11:26:50", "1634567890.123456"}) {
-    const Trace trace = parse_trace(rmm_header + ("12," + time + ",allocate,0x7f0000,256,0x0\n13," + time) +
-                                    ",allocate failure,(nil),99999,0x2\n13," + time + ",free,0x7f0000,256,0x2\n");
+    const Trace trace =
+        parse_trace(rmm_header + ("12," + time + ",allocate,0x7f0000,256,0x0\n13," + time) +
+                    ",allocate failure,(nil),99999,0x2\n13," + time + ",free,0x7f0000,256,0x2\n");
     EXPECT_EQ(trace.format, Format::rmm);
     ASSERT_EQ(trace.operations.size(), 4U);
     EXPECT_EQ(trace.threads, 2U);
@@ -115,8 +119,8 @@ TEST(Traces, OfRmmHaveTimesOfEitherSort) {
 }
 
 TEST(Traces, WhatBeganBeforeAndWhatHasNoBytesIsLeftOut) {
-  const Trace trace =
-      parse_trace(std::string(pytorch_header) + "f,5,100,0\na,6,0,0\nf,6,0,0\na,7,10,0\nf,7,10,0\nf,7,10,0\n");
+  const Trace trace = parse_trace(std::string(pytorch_header) +
+                                  "f,5,100,0\na,6,0,0\nf,6,0,0\na,7,10,0\nf,7,10,0\nf,7,10,0\n");
   EXPECT_EQ(trace.operations.size(), 2U);
   EXPECT_EQ(trace.unknown_closes, 2U);
   EXPECT_EQ(trace.empty, 2U);
@@ -141,14 +145,17 @@ TEST(Traces, RefusalsNameTheLineAndWhatIsWrong) {
   EXPECT_REFUSED(pytorch_header + std::string("x,1,1,0\n"), "line 2", "op is \"x\"");
   EXPECT_REFUSED(pytorch_header + std::string("a,-1,1,0\n"), "line 2", "addr is \"-1\"");
   EXPECT_REFUSED(pytorch_header + std::string("a,1,1x,0\n"), "line 2", "size is \"1x\"");
-  EXPECT_REFUSED(pytorch_header + std::string("a,1,18446744073709551616,0\n"), "line 2", "a number below 2^64");
-  EXPECT_REFUSED(pytorch_header + std::string("a,1,9223372036854775808,0\n"), "line 2", "no size of a buffer");
-  EXPECT_REFUSED(pytorch_header + std::string("a,1,4611686018427387903,0\na,2,4611686018427387903,0\n"), "line 3",
-                 "more bytes");
+  EXPECT_REFUSED(pytorch_header + std::string("a,1,18446744073709551616,0\n"), "line 2",
+                 "a number below 2^64");
+  EXPECT_REFUSED(pytorch_header + std::string("a,1,9223372036854775808,0\n"), "line 2",
+                 "no size of a buffer");
+  EXPECT_REFUSED(pytorch_header + std::string("a,1,4611686018427387903,0\na,2,4611686018427387903,0\n"),
+                 "line 3", "more bytes");
   EXPECT_REFUSED(pytorch_header + std::string("a,1,1,0\n\na,1,2,0\n"), "line 4", "that line 2 allocated");
   EXPECT_REFUSED(weir_header + line("1", "shrink", "1", "1"), "line 2", "operation is \"shrink\"");
   EXPECT_REFUSED(weir_header + line("1", "use", "1", "1"), "line 2", "not allocated");
-  EXPECT_REFUSED(weir_header + std::string("5\t1\td\tr\tallocate\t1\t1\t3\t1\tok\n"), "line 2", "alignment 3");
+  EXPECT_REFUSED(weir_header + std::string("5\t1\td\tr\tallocate\t1\t1\t3\t1\tok\n"), "line 2",
+                 "alignment 3");
   EXPECT_REFUSED(rmm_header + std::string("1,noon,allocate,0x1,1,0\n"), "line 2", "Time is \"noon\"");
   EXPECT_REFUSED(rmm_header + std::string("1,1:1:1,grow,0x1,1,0\n"), "line 2", "Action is \"grow\"");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adaptors that a resource in words may have: a line in the table each, called as in the name of the resource. One
-// that needs a function of the program (failure_callback) has no words.
+// The adaptors that a resource in words may have: a line in the table each, called as in the name of the
+// resource. One that needs a function of the program (failure_callback) has no words.
 
 #include <array>
 #include <utility>
@@ -19,8 +19,10 @@ namespace {
 
 using Type = Parameter::Type;
 
-constexpr std::array<std::string_view, 3> policies{"passed_only", "wait_rather_than_fail", "wait_rather_than_grow"};
-static_assert(static_cast<int>(ReusePolicy::passed_only) == 0 && static_cast<int>(ReusePolicy::wait_rather_than_fail) == 1 &&
+constexpr std::array<std::string_view, 3> policies{"passed_only", "wait_rather_than_fail",
+                                                   "wait_rather_than_grow"};
+static_assert(static_cast<int>(ReusePolicy::passed_only) == 0 &&
+              static_cast<int>(ReusePolicy::wait_rather_than_fail) == 1 &&
               static_cast<int>(ReusePolicy::wait_rather_than_grow) == 2);
 
 constexpr std::array pool_parameters{Parameter{"limit"}, Parameter{"segment"}, Parameter{"initial"},
@@ -52,8 +54,12 @@ ResourcePtr debug(ResourcePtr upstream, std::span<const Value> values) {
   return make_debug(std::move(upstream), options);
 }
 
-ResourcePtr statistics(ResourcePtr upstream, std::span<const Value>) { return make_statistics(std::move(upstream)); }
-ResourcePtr tracking(ResourcePtr upstream, std::span<const Value>) { return make_tracking(std::move(upstream)); }
+ResourcePtr statistics(ResourcePtr upstream, std::span<const Value>) {
+  return make_statistics(std::move(upstream));
+}
+ResourcePtr tracking(ResourcePtr upstream, std::span<const Value>) {
+  return make_tracking(std::move(upstream));
+}
 
 constexpr std::array log_parameters{Parameter{"file", Type::text, true}};
 ResourcePtr log(ResourcePtr upstream, std::span<const Value> values) {

@@ -19,14 +19,15 @@ struct SystemClock {
   static constexpr const char* name = "the system's monotonic clock";
   static bool usable() noexcept { return true; }
   static std::uint64_t begin() noexcept {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds{1});
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds{1});
   }
   static std::uint64_t end() noexcept { return begin(); }
 };
 
 #if defined(__x86_64__)
-/// The processor's counter, fenced on both sides: nothing of the operation moves out of the two stamps, nothing of what
-/// is around it in.
+/// The processor's counter, fenced on both sides: nothing of the operation moves out of the two stamps,
+/// nothing of what is around it in.
 struct CycleClock {
   static constexpr const char* name = "the processor's time stamp counter";
   /// Whether it runs at one speed in all states of the processor.

@@ -18,7 +18,8 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > most ? "…\"" : "\"");
 }
 
-Fields::Fields(std::string_view text, char separator, std::span<const std::string_view> names, std::uint64_t line)
+Fields::Fields(std::string_view text, char separator, std::span<const std::string_view> names,
+               std::uint64_t line)
     : names_(names), line_(line) {
   std::size_t count = 0;
   for (bool more = true; more;) {
@@ -46,7 +47,8 @@ std::uint64_t Fields::number(std::size_t field) const {
 }
 
 void Fields::refuse(std::size_t field, std::string_view wanted) const {
-  throw TraceError(line_, std::string(names_[field]) + " is " + quoted(text(field)) + ", not " + std::string(wanted));
+  throw TraceError(
+      line_, std::string(names_[field]) + " is " + quoted(text(field)) + ", not " + std::string(wanted));
 }
 
 }  // namespace weir::replay

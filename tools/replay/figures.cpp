@@ -11,8 +11,8 @@ Summary summarize(std::span<std::uint64_t> times) {
   std::sort(times.begin(), times.end());
   // Per mille, in integers: nearest rank.
   const auto at = [&](std::size_t mille) { return times[(times.size() * mille + 999) / 1000 - 1]; };
-  return {times.size(), at(500), at(990), at(999), times.back(),
-          std::accumulate(times.begin(), times.end(), std::uint64_t{0})};
+  return {times.size(), at(500),      at(990),
+          at(999),      times.back(), std::accumulate(times.begin(), times.end(), std::uint64_t{0})};
 }
 
 const char* to_string(Part part) noexcept {
@@ -32,9 +32,11 @@ Figures figures_of(const Trace& trace, const Pass& pass) {
     const auto action = static_cast<Action>(a);
     for (const Part part : parts) {
       times.clear();
-      const std::size_t begin = part == Part::second_half ? half : 0, end = part == Part::first_half ? half : count;
+      const std::size_t begin = part == Part::second_half ? half : 0,
+                        end = part == Part::first_half ? half : count;
       for (std::size_t i = begin; i < end; ++i) {
-        if (trace.operations[i].action == action && pass.times[i] != Pass::not_done) times.push_back(pass.times[i]);
+        if (trace.operations[i].action == action && pass.times[i] != Pass::not_done)
+          times.push_back(pass.times[i]);
       }
       if (part == Part::whole && times.empty()) {
         figures.rows.resize(figures.rows.size() - 2);  // its halves, just as empty

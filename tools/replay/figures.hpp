@@ -13,7 +13,8 @@
 
 namespace weir::replay {
 
-/// Of a list of times, in nanoseconds. A percentile is the least time that at least so many of all times do not exceed.
+/// Of a list of times, in nanoseconds. A percentile is the least time that at least so many of all times do
+/// not exceed.
 struct Summary {
   std::size_t count = 0;
   std::uint64_t p50 = 0, p99 = 0, p999 = 0, max = 0, total = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The loop that is timed. Everything it needs is prepared: operations, buffers and times are arrays, and between two
-// stamps there is the operation alone.
+// The loop that is timed. Everything it needs is prepared: operations, buffers and times are arrays, and
+// between two stamps there is the operation alone.
 
 #include <atomic>
 #include <cstdint>
@@ -45,7 +45,8 @@ struct Stage {
   std::span<const Stream> streams;
   std::span<Buffer> buffers;
   std::span<std::uint64_t> ticks;
-  std::span<std::atomic<std::uint32_t>> turns;  ///< of each buffer: its operations that are over; empty for one thread
+  /// Of each buffer: its operations that are over. Empty for one thread.
+  std::span<std::atomic<std::uint32_t>> turns;
   Failures& failures;
 };
 
@@ -97,7 +98,8 @@ void perform(const Stage& stage, std::size_t which) {
 
 inline void note_failure(const Stage& stage, std::size_t which, const char* what) {
   const Operation& operation = stage.trace.operations[which];
-  stage.failures.add("line " + std::to_string(operation.line) + ": " + to_string(operation.action) + ": " + what);
+  stage.failures.add("line " + std::to_string(operation.line) + ": " + to_string(operation.action) + ": " +
+                     what);
 }
 
 /// All operations, in order, on the calling thread.

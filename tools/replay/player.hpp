@@ -23,8 +23,8 @@ struct Pass {
   double stamp_cost = 0;             ///< nanoseconds taken off each
   const char* clock = "";
   std::size_t failures = 0;
-  std::vector<std::string> messages;  ///< of the first failures
-  std::size_t peak_reserved = 0;      ///< so far, of the pool or, without one, of the plain resource
+  std::vector<std::string> messages;     ///< of the first failures
+  std::size_t peak_reserved = 0;         ///< so far, of the pool or, without one, of the plain resource
   std::uint64_t driver_allocations = 0;  ///< segments that the plain resource asked the driver for
   std::uint64_t grown = 0, given_back = 0, waits = 0;  ///< of the pool
 };
@@ -40,8 +40,8 @@ class Player {
   static constexpr std::size_t most_threads = 64;
   static constexpr std::size_t most_streams = 256;
 
-  /// `trace` must live as long. With `threads`, one thread for each of the trace's; operations on one buffer by several
-  /// threads keep their order, and waiting for it is not part of their time.
+  /// `trace` must live as long. With `threads`, one thread for each of the trace's; operations on one buffer
+  /// by several threads keep their order, and waiting for it is not part of their time.
   Player(const Trace& trace, ResourcePtr resource, bool threads);
 
   /// Play it all; then close what is left open, and wait for the streams.

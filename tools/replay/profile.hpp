@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory over time: what was live and what was reserved after each operation. A pass of its own, which is not timed.
+// Memory over time: what was live and what was reserved after each operation. A pass of its own, which is not
+// timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,8 @@ struct Profile {
   std::size_t failures = 0;   ///< operations that failed in this pass
 };
 
-/// Play `trace` on `resource`, which should be new, by one thread, and look after every operation. At most `columns`
-/// columns; fewer for shorter traces. Closes everything again.
+/// Play `trace` on `resource`, which should be new, by one thread, and look after every operation. At most
+/// `columns` columns; fewer for shorter traces. Closes everything again.
 [[nodiscard]] Profile profile(const Trace& trace, const ResourcePtr& resource, std::size_t columns);
 
 }  // namespace weir::replay

@@ -12,8 +12,8 @@
 namespace weir::replay {
 namespace {
 
-constexpr std::array<std::string_view, 10> weir_names{"time",   "thread", "device",    "resource", "operation",
-                                                      "buffer", "bytes",  "alignment", "stream",   "result"};
+constexpr std::array<std::string_view, 10> weir_names{
+    "time", "thread", "device", "resource", "operation", "buffer", "bytes", "alignment", "stream", "result"};
 constexpr std::array<std::string_view, 4> pytorch_names{"op", "addr", "size", "stream"};
 constexpr std::array<std::string_view, 6> rmm_names{"Thread", "Time", "Action", "Pointer", "Size", "Stream"};
 constexpr std::string_view weir_begins = "# weir trace ";

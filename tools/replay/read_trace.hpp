@@ -9,11 +9,12 @@
 
 namespace weir::replay {
 
-/// The trace in `text`, its format told by the first line. Throws TraceError for what is none; survives anything.
+/// The trace in `text`, its format told by the first line. Throws TraceError for what is none; survives
+/// anything.
 [[nodiscard]] Trace parse_trace(std::string_view text);
 
-/// The trace in the file, which may be compressed (gzip). Throws TraceError, std::system_error; the message names the
-/// file.
+/// The trace in the file, which may be compressed (gzip). Throws TraceError, std::system_error; the message
+/// names the file.
 [[nodiscard]] Trace read_trace(const std::string& path);
 
 }  // namespace weir::replay

@@ -33,9 +33,9 @@ void add_line(std::string& out, const char* label, const std::string& text) {
 }
 
 std::string describe(const Trace& trace) {
-  std::string text = to_string(trace.format) + std::string(" trace, ") + counted(trace.operations.size(), "operation") +
-                     ", " + counted(trace.buffers, "buffer") + ", " + counted(trace.streams, "stream") + ", " +
-                     counted(trace.threads, "thread");
+  std::string text = to_string(trace.format) + std::string(" trace, ") +
+                     counted(trace.operations.size(), "operation") + ", " + counted(trace.buffers, "buffer") +
+                     ", " + counted(trace.streams, "stream") + ", " + counted(trace.threads, "thread");
   if (!trace.resource.empty()) text += "; recorded on " + trace.device + ' ' + trace.resource;
   return text;
 }
@@ -44,13 +44,17 @@ void add_notes(std::string& out, const Replay& replay) {
   const Trace& trace = *replay.trace;
   if (trace.torn) add_line(out, "note", "the file ends within a line, which was left out");
   if (trace.unknown_closes != 0) {
-    add_line(out, "note", counted(trace.unknown_closes, "close") + " of buffers from before the trace, left out");
+    add_line(out, "note",
+             counted(trace.unknown_closes, "close") + " of buffers from before the trace, left out");
   }
   if (trace.empty != 0) add_line(out, "note", counted(trace.empty, "operation") + " on zero bytes, left out");
   if (trace.refused != 0) {
-    add_line(out, "note", counted(trace.refused, "allocation") + " failed when it was recorded; tried again, and closed at once");
+    add_line(out, "note",
+             counted(trace.refused, "allocation") +
+                 " failed when it was recorded; tried again, and closed at once");
   }
-  if (trace.left_open != 0) add_line(out, "note", counted(trace.left_open, "buffer") + " never closed in the trace");
+  if (trace.left_open != 0)
+    add_line(out, "note", counted(trace.left_open, "buffer") + " never closed in the trace");
   if (replay.threads > 1 && replay.threads < trace.threads) {
     add_line(out, "note", "the threads were folded onto " + std::to_string(replay.threads));
   }
@@ -73,13 +77,16 @@ std::string times_of(const Trace& trace, const Pass& pass) {
 void add_pass(std::string& out, const Replay& replay, std::size_t which) {
   const Trace& trace = *replay.trace;
   const Pass& pass = replay.passes[which];
-  out += "\npass " + std::to_string(which + 1) + (which == 0 ? ", on a new resource: " : ", on the warm resource: ") +
-         short_time(pass.wall) + '\n' + times_of(trace, pass);
-  add_line(out, "peak", size_text(trace.peak_live) + " live, " + size_text(pass.peak_reserved) + " reserved, ratio " +
-                            fixed(ratio(pass.peak_reserved, trace.peak_live), 4));
-  add_line(out, "driver", counted(pass.driver_allocations, "allocation") + "; the pool grew " +
-                              counted(pass.grown, "time") + ", gave back " + counted(pass.given_back, "segment") +
-                              ", let a stream wait " + counted(pass.waits, "time"));
+  out += "\npass " + std::to_string(which + 1) +
+         (which == 0 ? ", on a new resource: " : ", on the warm resource: ") + short_time(pass.wall) + '\n' +
+         times_of(trace, pass);
+  add_line(out, "peak",
+           size_text(trace.peak_live) + " live, " + size_text(pass.peak_reserved) + " reserved, ratio " +
+               fixed(ratio(pass.peak_reserved, trace.peak_live), 4));
+  add_line(out, "driver",
+           counted(pass.driver_allocations, "allocation") + "; the pool grew " + counted(pass.grown, "time") +
+               ", gave back " + counted(pass.given_back, "segment") + ", let a stream wait " +
+               counted(pass.waits, "time"));
   add_line(out, "failures", grouped(pass.failures));
   for (const std::string& message : pass.messages) out += "  " + message + '\n';
 }
@@ -136,9 +143,10 @@ std::string text_of(const Replay& replay) {
   std::string out;
   add_line(out, "trace", replay.file + ": " + describe(*replay.trace));
   add_line(out, "resource", replay.spec + ": " + replay.resource + " on " + replay.device);
-  add_line(out, "played", "by " + counted(replay.threads, "thread") + " on " + counted(replay.streams, "stream") +
-                              "; times by " + replay.passes.front().clock + ", less the " +
-                              fixed(replay.passes.front().stamp_cost, 1) + " ns that a pair of stamps takes");
+  add_line(out, "played",
+           "by " + counted(replay.threads, "thread") + " on " + counted(replay.streams, "stream") +
+               "; times by " + replay.passes.front().clock + ", less the " +
+               fixed(replay.passes.front().stamp_cost, 1) + " ns that a pair of stamps takes");
   add_notes(out, replay);
   for (std::size_t i = 0; i < replay.passes.size(); ++i) add_pass(out, replay, i);
   return out;

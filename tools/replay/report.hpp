@@ -14,10 +14,10 @@
 namespace weir::replay {
 
 struct Replay {
-  std::string file;       ///< of the trace
-  std::string spec;       ///< as given
-  std::string resource;   ///< its name
-  std::string device;     ///< id and name
+  std::string file;      ///< of the trace
+  std::string spec;      ///< as given
+  std::string resource;  ///< its name
+  std::string device;    ///< id and name
   const Trace* trace = nullptr;
   std::size_t threads = 1;  ///< used
   std::size_t streams = 1;

@@ -90,7 +90,9 @@ class SpecParser {
   }
 
  private:
-  [[noreturn]] void fail(std::size_t at, const std::string& message) const { throw SpecError(text_, at, message); }
+  [[noreturn]] void fail(std::size_t at, const std::string& message) const {
+    throw SpecError(text_, at, message);
+  }
 
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -117,13 +119,15 @@ class SpecParser {
     const auto name = word("a resource");
     const auto begin = at_ - name.size();
     if (!take('(')) {
-      if (find_adaptor(name)) fail(begin, std::string(name) + " stands over another resource: " + std::string(name) + "(…)");
+      if (find_adaptor(name))
+        fail(begin, std::string(name) + " stands over another resource: " + std::string(name) + "(…)");
       spec_.base_ = name;
       spec_.base_at_ = begin;
       return false;
     }
     const Adaptor* const adaptor = find_adaptor(name);
-    if (!adaptor) fail(begin, "no adaptor is called " + std::string(name) + "; there are " + known_adaptors());
+    if (!adaptor)
+      fail(begin, "no adaptor is called " + std::string(name) + "; there are " + known_adaptors());
     spec_.layers_.push_back({adaptor, begin, std::vector<Value>(adaptor->parameters.size())});
     return true;
   }
@@ -149,7 +153,8 @@ class SpecParser {
       }
       layer.values[which] = read(adaptor.parameters[which], value, begin);
     }
-    if (!take(')')) fail(at_, "a comma or the closing bracket of " + std::string(adaptor.name) + " is missing");
+    if (!take(')'))
+      fail(at_, "a comma or the closing bracket of " + std::string(adaptor.name) + " is missing");
     for (std::size_t i = 0; i < adaptor.parameters.size(); ++i) {
       const Parameter& parameter = adaptor.parameters[i];
       if (parameter.required && !layer.values[i].given) {

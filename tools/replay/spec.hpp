@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A resource in words, such as "limit(pool(cuda.async, reuse=passed_only), 2GiB)". docs/traces.md says what can be said;
-// adaptors.cpp holds the table of adaptors.
+// A resource in words, such as "limit(pool(cuda.async, reuse=passed_only), 2GiB)". docs/traces.md says what
+// can be said; adaptors.cpp holds the table of adaptors.
 
 #include <cstddef>
 #include <cstdint>
@@ -58,8 +58,8 @@ class Spec {
  public:
   /// Throws SpecError.
   explicit Spec(std::string_view text);
-  /// The resource, new in all its layers. Throws SpecError for devices and kinds that are not here, and what the
-  /// factories throw.
+  /// The resource, new in all its layers. Throws SpecError for devices and kinds that are not here, and what
+  /// the factories throw.
   [[nodiscard]] ResourcePtr make() const;
   /// The same in one way of writing: sizes in bytes, parameters by name. Reads back as the same.
   [[nodiscard]] std::string to_string() const;

@@ -71,7 +71,8 @@ TextFile read_text_file(const std::string& path) {
   }
   if (std::ferror(file.get())) refuse(path);
   if (out.text.starts_with("\x1f\x8b")) {
-    throw std::runtime_error(path + ": is compressed, and this program was built without zlib: gunzip it first");
+    throw std::runtime_error(path +
+                             ": is compressed, and this program was built without zlib: gunzip it first");
   }
   return out;
 }

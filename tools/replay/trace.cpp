@@ -55,9 +55,11 @@ void TraceBuilder::put_on(Operation& operation, std::uint32_t buffer) {
 }
 
 void TraceBuilder::open(const Origin& origin, std::uint64_t bytes, std::uint64_t alignment, bool refused) {
-  if (bytes >= most_bytes) throw TraceError(origin.line, std::to_string(bytes) + " bytes are no size of a buffer");
+  if (bytes >= most_bytes)
+    throw TraceError(origin.line, std::to_string(bytes) + " bytes are no size of a buffer");
   if (!std::has_single_bit(alignment) || alignment > largest_alignment) {
-    throw TraceError(origin.line, "alignment " + std::to_string(alignment) + " is no power of two of at most 1 GiB");
+    throw TraceError(origin.line,
+                     "alignment " + std::to_string(alignment) + " is no power of two of at most 1 GiB");
   }
   Operation& operation = add(origin, Action::allocate);
   operation.bytes = bytes;
@@ -69,7 +71,8 @@ void TraceBuilder::open(const Origin& origin, std::uint64_t bytes, std::uint64_t
   put_on(operation, buffer);
 }
 
-void TraceBuilder::allocate(const Origin& origin, std::uint64_t id, std::uint64_t bytes, std::uint64_t alignment) {
+void TraceBuilder::allocate(const Origin& origin, std::uint64_t id, std::uint64_t bytes,
+                            std::uint64_t alignment) {
   const auto [place, fresh] =
       live_.try_emplace(id, Live{origin.line, static_cast<std::uint32_t>(buffers_.size())});
   if (!fresh) {

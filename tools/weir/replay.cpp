@@ -77,16 +77,24 @@ void write_file(const std::string& path, const std::string& text) {
 int replay(std::span<char*> arguments) {
   Options options;
   if (const auto wrong = read(arguments, options)) {
-    std::fprintf(stderr, "weir: %s\nusage: weir replay TRACE --resource SPEC [--json] [--html FILE] "
-                         "[--single-thread] [--repeat N]\n", wrong->c_str());
+    std::fprintf(stderr,
+                 "weir: %s\nusage: weir replay TRACE --resource SPEC [--json] [--html FILE] "
+                 "[--single-thread] [--repeat N]\n",
+                 wrong->c_str());
     return 2;
   }
   const replay::Spec spec(options.spec);
   const replay::Trace trace = replay::read_trace(options.trace);
   ResourcePtr resource = spec.make();
   const Device device = resource->device();
-  replay::Replay done{options.trace, options.spec, resource->name(), device.id() + " (" + std::string(device.name()) + ')',
-                      &trace, 1, 1, {}};
+  replay::Replay done{options.trace,
+                      options.spec,
+                      resource->name(),
+                      device.id() + " (" + std::string(device.name()) + ')',
+                      &trace,
+                      1,
+                      1,
+                      {}};
   {
     replay::Player player(trace, std::move(resource), !options.single_thread);
     done.threads = player.threads();

@@ -66,7 +66,8 @@ TEST_F(LoggingTest, WritesALineForEveryOperation) {
   const auto written = lines();
   ASSERT_EQ(written.size(), 6U);
   EXPECT_EQ(written[0], "# weir trace 1\thost:0\thost.pageable");
-  EXPECT_EQ(written[1], "# ns\tthread\tdevice\tresource\toperation\tbuffer\tbytes\talignment\tstream\tresult");
+  EXPECT_EQ(written[1],
+            "# ns\tthread\tdevice\tresource\toperation\tbuffer\tbytes\talignment\tstream\tresult");
   std::smatch block;
   ASSERT_TRUE(std::regex_search(written[2], block, std::regex("\tallocate\t([0-9]+)\t")));
   EXPECT_TRUE(is(written[2], "allocate\t" + block.str(1) + "\t1000\t512\t" + id + "\tok"));
@@ -81,7 +82,8 @@ TEST_F(LoggingTest, WritesWhatFailsAndWhy) {
   const auto written = lines();
   ASSERT_EQ(written.size(), 4U);
   for (std::size_t i = 2; i < 4; ++i) {
-    EXPECT_TRUE(is(written[i], "allocate\t0\t36028797018963968\t256\t" + id + "\tout of memory: limit [0-9]+"));
+    EXPECT_TRUE(
+        is(written[i], "allocate\t0\t36028797018963968\t256\t" + id + "\tout of memory: limit [0-9]+"));
   }
 }
 
@@ -109,7 +111,8 @@ TEST_F(LoggingTest, ReasonsOfDriversAndErrorsStayInTheirField) {
   EXPECT_ERROR((void)resource->allocate(1001, stream), Errc::device_lost, "gone");
   const auto written = lines();
   ASSERT_EQ(written.size(), before + 2);
-  EXPECT_TRUE(is(written[before], "allocate\t0\t1000\t256\t" + id + "\tout of memory: mmap: Too many open files"));
+  EXPECT_TRUE(
+      is(written[before], "allocate\t0\t1000\t256\t" + id + "\tout of memory: mmap: Too many open files"));
   EXPECT_TRUE(is(written[before + 1], "allocate\t0\t1001\t256\t" + id + "\terror: gone for good"));
 }
 
@@ -168,7 +171,8 @@ TEST(LoggingRefuses, WhatCannotBe) {
   EXPECT_ERROR((void)make_logging(nullptr, "/dev/null"), Errc::invalid_argument, "upstream");
   EXPECT_ERROR((void)make_logging(host::make_pageable_resource(), std::shared_ptr<std::ostream>{}),
                Errc::invalid_argument, "stream");
-  EXPECT_THROW((void)make_logging(host::make_pageable_resource(), "/no/such/folder/trace"), std::system_error);
+  EXPECT_THROW((void)make_logging(host::make_pageable_resource(), "/no/such/folder/trace"),
+               std::system_error);
 }
 
 TEST(LoggingRefuses, NothingWhenTheDiskIsFull) {
@@ -267,7 +271,8 @@ TEST(TraceWriters, AForkedChildWritesNothing) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
-    TraceWriter writer([&](std::string_view text) { (void)!::write(ends[1], text.data(), text.size()); }, 1000);
+    TraceWriter writer([&](std::string_view text) { (void)!::write(ends[1], text.data(), text.size()); },
+                       1000);
     writer.add("parent\n");
     const pid_t child = fork();
     if (child == 0) {
