@@ -112,11 +112,6 @@ const MemoryResource& bottom_of(const MemoryResource& resource) {
   return next ? bottom_of(*next) : resource;
 }
 
-ResourceStats stats_that_count(const MemoryResource& resource) {
-  const Pool* const pool = find_pool(resource);
-  return pool ? pool->stats() : bottom_of(resource).stats();
-}
-
 Player::Player(const Trace& trace, ResourcePtr resource, bool threads)
     : trace_(trace),
       resource_(std::move(resource)),
@@ -161,7 +156,7 @@ Pass Player::play_with() {
     time = time < cost ? 0 : static_cast<std::uint64_t>(static_cast<double>(time - cost) * tick + 0.5);
   }
   const auto after = figures();
-  pass.peak_reserved = stats_that_count(*resource_).peak_reserved;
+  pass.peak_reserved = resource_->stats().peak_reserved;
   pass.driver_allocations = bottom_of(*resource_).stats().allocations - asked_before;
   pass.grown = after.grown - before.grown;
   pass.given_back = after.given_back - before.given_back;

@@ -24,15 +24,15 @@ struct Pass {
   const char* clock = "";
   std::size_t failures = 0;
   std::vector<std::string> messages;     ///< of the first failures
-  std::size_t peak_reserved = 0;         ///< so far, of the pool or, without one, of the plain resource
+  std::size_t peak_reserved = 0;         ///< so far, under the uppermost resource
   std::uint64_t driver_allocations = 0;  ///< segments that the plain resource asked the driver for
   std::uint64_t grown = 0, given_back = 0, waits = 0;  ///< of the pool
 };
 
-/// The resource whose reserved bytes count: the first pool from above, else the plain resource at the bottom.
+/// The first pool from above; null when there is none.
 [[nodiscard]] const Pool* find_pool(const MemoryResource& resource);
+/// The plain resource that all stand on.
 [[nodiscard]] const MemoryResource& bottom_of(const MemoryResource& resource);
-[[nodiscard]] ResourceStats stats_that_count(const MemoryResource& resource);
 
 class Player {
  public:

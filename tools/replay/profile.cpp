@@ -57,16 +57,8 @@ Profile profile(const Trace& trace, const ResourcePtr& resource, std::size_t col
         ++out.failures;
       }
       live += size();
-      Sample sample{live, 0, 0};
-      if (pool) {
-        const PoolStats now = pool->pool_stats();
-        sample.reserved = now.resource.reserved;
-        sample.segments = now.segments;
-      } else {
-        const ResourceStats now = bottom.stats();
-        sample.reserved = now.reserved;
-        sample.segments = now.live_buffers;
-      }
+      const Sample sample{live, resource->stats().reserved,
+                          pool ? pool->pool_stats().segments : bottom.stats().live_buffers};
       include(column, sample, i == column.begin);
     }
   }

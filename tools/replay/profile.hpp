@@ -21,7 +21,7 @@ struct Band {
 struct Column {
   std::size_t begin = 0, end = 0;
   Band live;      ///< bytes asked for
-  Band reserved;  ///< bytes, of the pool or the plain resource
+  Band reserved;  ///< bytes
   Band segments;  ///< count: of the pool's, else the live buffers of the plain resource
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <regex>
 #include <sstream>
@@ -249,6 +250,25 @@ TEST(TraceWriters, CollectWhileAnotherThreadWrites) {
   std::string expected = "first\n";
   for (int i = 0; i < 10; ++i) expected += "meanwhile\n";
   EXPECT_EQ(sink.written(), expected);
+}
+
+TEST(TraceWriters, ThatCollectNothingReturnWhenTheLineIsWritten) {
+  SlowSink sink;
+  TraceWriter writer(std::ref(sink), 0);
+  std::thread first([&] { writer.add("first\n"); });
+  sink.await_entry();
+  std::promise<void> begun;
+  std::string seen;
+  std::thread second([&] {
+    begun.set_value();
+    writer.add("second\n");
+    seen = sink.written();
+  });
+  begun.get_future().wait();
+  sink.open();
+  first.join();
+  second.join();
+  EXPECT_EQ(seen, "first\nsecond\n");
 }
 
 TEST(TraceWriters, LetWhoFillsTheSecondBufferWait) {
