@@ -11,6 +11,7 @@
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/logging.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/resources/prefetch.hpp"
 #include "weir/resources/statistics.hpp"
 #include "weir/resources/tracking.hpp"
 
@@ -61,6 +62,10 @@ ResourcePtr tracking(ResourcePtr upstream, std::span<const Value>) {
   return make_tracking(std::move(upstream));
 }
 
+ResourcePtr prefetch(ResourcePtr upstream, std::span<const Value>) {
+  return make_prefetch(std::move(upstream));
+}
+
 constexpr std::array log_parameters{Parameter{"file", Type::text, true}};
 ResourcePtr log(ResourcePtr upstream, std::span<const Value> values) {
   return make_logging(std::move(upstream), values[0].text);
@@ -73,6 +78,7 @@ constexpr Adaptor table[] = {
     {"statistics", {}, &statistics},
     {"tracking", {}, &tracking},
     {"debug", debug_parameters, &debug},
+    {"prefetch", {}, &prefetch},
     {"log", log_parameters, &log},
 };
 
