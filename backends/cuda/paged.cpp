@@ -76,7 +76,11 @@ class Pages final : public spi::PagedSegment {
 
   void end_page(std::size_t offset) noexcept override {
     const auto page = pages_.find(offset);
-    if (const ReleaseScope scope(gpu().context(), gpu()); scope) end(offset, page->second);
+    if (const ReleaseScope scope(gpu().context(), gpu()); scope) {
+      end(offset, page->second);
+    } else {
+      forget(page->second);
+    }
     pages_.erase(page);
   }
 
@@ -114,13 +118,20 @@ class Pages final : public spi::PagedSegment {
     return granted;
   }
 
-  // What cannot be unmapped is leaked with its addresses: it may still be in use.
   void end(std::size_t offset, const Page& page) noexcept {
-    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(page.bytes));
     const auto unmapped = driver().MemUnmap(address + offset, page.bytes);
     report_failure(unmapped, "cuMemUnmap", gpu());
-    if (unmapped == CUDA_SUCCESS) return report_failure(driver().MemRelease(page.handle), "cuMemRelease", gpu());
+    if (unmapped != CUDA_SUCCESS) return forget(page);
+    report_failure(driver().MemRelease(page.handle), "cuMemRelease", gpu());
+    count_out(page);
+  }
+  // What cannot be unmapped is leaked with its addresses: it may still be in use.
+  void forget(const Page& page) noexcept {
     leaks_ = true;
+    count_out(page);
+  }
+  void count_out(const Page& page) noexcept {
+    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(page.bytes));
   }
 
   std::map<std::size_t, Page> pages_;  // by offset

@@ -131,11 +131,12 @@ Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
 void Arena::make_spare(std::size_t count) {
   const Range* have = spare_;
   for (; have && count != 0; --count) have = static_cast<const Range*>(have->next);
-  if (count == 0) return;
-  slabs_.reserve(slabs_.size() + 1);
-  auto slab = std::make_unique<std::array<Range, per_slab>>();
-  for (Range& range : *slab) recycle(range);
-  slabs_.push_back(std::move(slab));
+  for (; count != 0; count -= std::min(count, per_slab)) {
+    slabs_.reserve(slabs_.size() + 1);
+    auto slab = std::make_unique<std::array<Range, per_slab>>();
+    for (Range& range : *slab) recycle(range);
+    slabs_.push_back(std::move(slab));
+  }
 }
 
 Range& Arena::take_spare() noexcept {

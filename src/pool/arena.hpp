@@ -49,23 +49,22 @@ class Arena {
 
   /// Take them over, as add() does.
   void add_addresses(MemoryResource& owner, spi::Block& block);
-  /// Bare addresses that with the free memory around them hold a request. Nobody else finds the three meanwhile.
+  /// Neighbours that together hold a request: free for every stream, or bare. Nobody else finds them meanwhile.
   struct Opening {
-    Range* front = nullptr;
-    Range* bare = nullptr;
-    Range* back = nullptr;
+    struct Part {
+      Range* range;
+      bool bare;
+    };
+    std::vector<Part> parts;
   };
-  /// The one that needs least memory, in multiples of `unit`. Nothing when there are too few of `capacity` addresses.
-  /// Throws only for want of memory, and then did nothing.
+  /// One that needs little memory, in multiples of `unit`. Nothing when there are too few of `capacity` addresses. Throws
+  /// only for want of memory, and then did nothing.
   std::optional<Opening> open(Region& region, std::uint64_t granules, std::uint64_t unit, std::uint64_t capacity);
-  /// Make it free for every stream, now that it has memory; or what it was, when it has none.
+  /// Make all of it free for every stream, now that it has memory; or what it was, when it has none.
   void close(const Opening& opening, bool has_memory) noexcept;
-  struct Piece {
-    std::uint64_t begin, granules;
-  };
-  /// Cut `pieces`, in order, out of a range that is free for every stream, and let nobody find them. Needs two spare
-  /// ranges for each.
-  void lift(Range& range, const std::vector<Piece>& pieces, std::vector<Range*>& lifted) noexcept;
+  /// Cut a piece out of a range that is free for every stream, and let nobody find it. `rest` becomes what follows it;
+  /// null when nothing does. Needs two spare ranges.
+  Range& lift(Range& range, std::uint64_t begin, std::uint64_t granules, Range*& rest) noexcept;
   /// What was lifted has no memory any more.
   void strip(Range& range) noexcept;
   /// Have so many ranges at hand. Throws only for want of memory.
@@ -81,11 +80,12 @@ class Arena {
   void join(Range& left, Range& right) noexcept;
   Range& split(Range& range, std::uint64_t granules) noexcept;
   void insert_merged(Range& range) noexcept;
+  Range& add_behind(Region& region, std::uint64_t granules) noexcept;
   Range& take_spare() noexcept;
   void recycle(Range& range) noexcept;
 
   RangeIndex bare_;
-  static constexpr std::size_t per_slab = 63;  // and the malloc header: two pages
+  static constexpr std::size_t per_slab = 31;  // and the alignment: a page
   std::vector<std::unique_ptr<std::array<Range, per_slab>>> slabs_;
   Range* spare_ = nullptr;
 };

@@ -12,9 +12,40 @@ std::uint64_t round_up(std::uint64_t granules, std::uint64_t unit) noexcept {
   return (granules + unit - 1) / unit * unit;
 }
 
-// Of a neighbour of bare addresses that any stream may have.
-std::uint64_t free_granules(const Range* range) noexcept {
-  return range && range->state == Range::State::free && !range->shard ? range->granules : 0;
+bool is_bare(const Range& range) noexcept { return range.state == Range::State::bare; }
+
+// Whether it can be a part of an opening.
+bool opens(const Range* range) noexcept {
+  return range && (is_bare(*range) || (range->state == Range::State::free && !range->shard));
+}
+
+/// Where a request could lie: `first`, its neighbours, and addresses behind all memory.
+struct Place {
+  Range* first = nullptr;
+  Range* last = nullptr;
+  std::uint64_t lacks = ~std::uint64_t{0};  ///< granules without memory
+  std::uint64_t unused = 0;                 ///< of `first` or `last`, at the outer end, when that is bare
+  bool unused_in_front = false;
+  std::uint64_t behind = 0;  ///< granules after `last`, which is the region's last
+};
+
+/// From `first` on in one direction, until there are enough granules. Says what is found; false when too little.
+template <Range* Range::*step>
+bool reach(Range* from, std::uint64_t granules, std::uint64_t unit, Place& place) noexcept {
+  std::uint64_t lacks = 0;
+  for (Range* range = from; opens(range); range = range->*step) {
+    if (is_bare(*range)) lacks += std::min<std::uint64_t>(range->granules, round_up(granules, unit));
+    if (range->granules < granules) {
+      granules -= range->granules;
+      continue;
+    }
+    if (lacks >= place.lacks) return true;
+    const bool forward = step == &Range::after;
+    place = {forward ? from : range, forward ? range : from, lacks,
+             is_bare(*range) ? range->granules - round_up(granules, unit) : 0, !forward, 0};
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -30,77 +61,90 @@ void Arena::add_addresses(MemoryResource& owner, spi::Block& block) {
 
 std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules, std::uint64_t unit,
                                           std::uint64_t capacity) {
-  make_spare(1);
-  Range* best = nullptr;
-  std::uint64_t least = ~std::uint64_t{0};
+  make_spare(2);
+  Place best;
   bare_.for_each([&](Range& bare) {
-    const auto front = free_granules(bare.before);
-    if (front + bare.granules + free_granules(bare.after) < granules) return;
-    const auto needed = std::min<std::uint64_t>(bare.granules, round_up(granules - front, unit));
-    if (needed > least || (needed == least && bare.granules >= best->granules)) return;
-    best = &bare;
-    least = needed;
+    Range* first = &bare;
+    while (opens(first->before) && !is_bare(*first->before)) first = first->before;
+    if (opens(first->before)) return;  // the run is looked at from its first bare range
+    if (!reach<&Range::after>(first, granules, unit, best)) return;
+    Range* last = &bare;
+    while (opens(last->after)) last = last->after;
+    (void)reach<&Range::before>(last, granules, unit, best);
   });
-  const auto end = region.last ? region.last->end() : 0;
-  const auto needed_at_end = round_up(granules - free_granules(region.last), unit);
-  if (needed_at_end < least && needed_at_end <= capacity - end) {
-    best = &take_spare();
-    best->segment = region.block->segment;
-    best->offset = static_cast<std::size_t>(end) * granule;
-    best->resource = region.owner;
-    best->region = &region;
-    best->granules = static_cast<std::uint32_t>(needed_at_end);
-    best->before = region.last;
-    best->after = nullptr;
-    (region.last ? region.last->after : region.first) = best;
-    region.last = best;
-  } else if (best) {
-    bare_.remove(*best);
-    if (best->granules > least) bare_.insert(split(*best, least));
-  } else {
-    return std::nullopt;
+  Range* first = nullptr;
+  std::uint64_t held = 0, lacking = 0;
+  for (Range* range = region.last; opens(range); range = range->before) {
+    first = range;
+    held += range->granules;
+    if (is_bare(*range)) lacking += range->granules;
   }
-  best->state = Range::State::live;
-  Opening opening{nullptr, best, nullptr};
-  const auto take = [&](Range* neighbour) {
-    everyones.remove(*neighbour);
-    neighbour->state = Range::State::live;
-    return neighbour;
-  };
-  const auto front = free_granules(best->before);
-  if (front != 0) opening.front = take(best->before);
-  if (front + best->granules < granules) opening.back = take(best->after);
-  return opening;
+  const auto end = region.last ? region.last->end() : 0;
+  if (held < granules) {
+    const auto behind = round_up(granules - held, unit);
+    if (lacking + behind < best.lacks && behind <= capacity - end) {
+      best = {first, region.last, lacking + behind, 0, false, behind};
+    }
+  }
+  if (best.lacks == ~std::uint64_t{0}) return std::nullopt;
+
+  Opening opening;
+  std::size_t count = 2;
+  for (Range* range = best.first; range && range != best.last; range = range->after) ++count;
+  opening.parts.reserve(count);
+  if (best.behind != 0) best.last = &add_behind(region, best.behind);
+  if (!best.first) best.first = best.last;
+  if (best.unused != 0) {
+    Range& outer = best.unused_in_front ? *best.first : *best.last;
+    bare_.remove(outer);
+    Range& rest = split(outer, best.unused_in_front ? best.unused : outer.granules - best.unused);
+    if (best.unused_in_front) best.first = &rest;
+    bare_.insert(outer);
+    bare_.insert(rest);
+  }
+  for (Range* range = best.first;; range = range->after) {
+    opening.parts.push_back({range, is_bare(*range)});
+    index_of(*range).remove(*range);
+    range->state = Range::State::live;
+    if (range == best.last) return opening;
+  }
+}
+
+Range& Arena::add_behind(Region& region, std::uint64_t granules) noexcept {
+  Range& range = take_spare();
+  range.segment = region.block->segment;
+  range.offset = static_cast<std::size_t>(region.last ? region.last->end() : 0) * granule;
+  range.resource = region.owner;
+  range.region = &region;
+  range.granules = static_cast<std::uint32_t>(granules);
+  range.shard = nullptr;
+  range.state = Range::State::bare;
+  range.before = region.last;
+  range.after = nullptr;
+  (region.last ? region.last->after : region.first) = &range;
+  region.last = &range;
+  bare_.insert(range);
+  return range;
 }
 
 void Arena::close(const Opening& opening, bool has_memory) noexcept {
-  Range& range = *opening.bare;
-  range.shard = nullptr;
-  range.closed_at(0);
-  if (has_memory) {
-    put(range);
-  } else {
-    strip(range);
+  for (const auto& [range, bare] : opening.parts) {
+    if (bare) range->closed_at(0);
+    bare && !has_memory ? strip(*range) : put(*range);
   }
-  if (opening.front) put(*opening.front);
-  if (opening.back) put(*opening.back);
 }
 
-void Arena::lift(Range& range, const std::vector<Piece>& pieces, std::vector<Range*>& lifted) noexcept {
+Range& Arena::lift(Range& range, std::uint64_t begin, std::uint64_t granules, Range*& rest) noexcept {
   everyones.remove(range);
-  Range* rest = &range;
-  for (const Piece& piece : pieces) {
-    if (piece.begin > rest->begin()) {
-      Range& front = *rest;
-      rest = &split(front, piece.begin - front.begin());
-      everyones.insert(front);
-    }
-    Range& lifts = *rest;
-    rest = lifts.granules > piece.granules ? &split(lifts, piece.granules) : nullptr;
-    lifts.state = Range::State::live;
-    lifted.push_back(&lifts);
+  Range* piece = &range;
+  if (begin > range.begin()) {
+    piece = &split(range, begin - range.begin());
+    everyones.insert(range);
   }
+  rest = piece->granules > granules ? &split(*piece, granules) : nullptr;
   if (rest) everyones.insert(*rest);
+  piece->state = Range::State::live;
+  return *piece;
 }
 
 void Arena::strip(Range& stripped) noexcept {

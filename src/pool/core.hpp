@@ -80,15 +80,21 @@ class Core final : public Pool {
   void fill(Shortage& shortage) const noexcept;
 
   // paging.cpp
-  struct Lifted {
-    std::vector<PageTable::Page> pages;
-    std::vector<Range*> ranges;  ///< where they are
-    std::size_t gone = 0;        ///< the first ones that are elsewhere now
+  struct Idle {
+    Range* range;  ///< in which the page lies
+    PageTable::Page page;
+  };
+  struct Plan {
+    std::vector<Idle> moved;
+    std::vector<std::uint64_t> to;
+    std::vector<PageTable::Page> added;
   };
   bool add_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
-  Lifted lift(std::uint64_t granules, std::size_t most);
-  bool back(std::uint64_t begin, std::uint64_t end, Lifted& lifted, Shortage& shortage);
+  [[nodiscard]] std::vector<Idle> idle_pages() const;
+  std::vector<Range*> lift(const std::vector<Idle>& pages);
+  [[nodiscard]] Plan plan(const Arena::Opening& opening) const;
+  bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
   // ends.cpp
   void reserve_addresses();

@@ -3,7 +3,7 @@
 // driver is asked without the lock, by one thread at a time.
 #include <algorithm>
 #include <exception>
-#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "pool/core.hpp"
@@ -13,62 +13,86 @@ namespace {
 
 using Page = PageTable::Page;
 
-// A driver needs some 20 microseconds for a page, whatever its size. Hence larger requests get larger pages, and not
-// everything that is idle is moved for them.
+// A driver needs some 20 microseconds for a page, whatever its size: larger requests get larger pages.
 constexpr std::uint64_t pages_per_request = 128;
-constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-// Memory that is free for every stream, out of everybody's sight, in pages of at most `granules` together. Small ranges
-// are robbed first.
-Core::Lifted Core::lift(std::uint64_t granules, std::size_t most) {
-  std::vector<std::pair<Range*, std::vector<Arena::Piece>>> chosen;
-  Lifted lifted;
+// Pages of memory that is free for every stream, the largest first.
+std::vector<Core::Idle> Core::idle_pages() const {
+  std::vector<Idle> idle;
   std::vector<Page> inside;
   arena_.everyones.for_each([&](Range& range) {
-    if (range.granules < pages_->unit || granules == 0 || lifted.pages.size() == most) return;
+    if (range.granules < pages_->unit) return;
     inside.clear();
     pages_->inside(range.begin(), range.end(), inside);
-    std::vector<Arena::Piece> pieces;
-    for (const Page& page : inside) {
-      if (page.granules > granules || lifted.pages.size() == most) continue;
-      granules -= page.granules;
-      pieces.push_back({page.begin, page.granules});
-      lifted.pages.push_back(page);
-    }
-    if (!pieces.empty()) chosen.emplace_back(&range, std::move(pieces));
+    for (const Page& page : inside) idle.push_back({&range, page});
   });
-  lifted.ranges.reserve(lifted.pages.size());
-  arena_.make_spare(2 * lifted.pages.size());
-  for (const auto& [range, pieces] : chosen) arena_.lift(*range, pieces, lifted.ranges);
+  std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) { return each.page.granules; });
+  return idle;
+}
+
+// Take them out of everybody's sight. The result is in their order. Throws only for want of memory, and then did nothing.
+std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
+  std::vector<Range*> lifted(pages.size());
+  std::vector<std::size_t> order(pages.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return pages[i].page.begin; });
+  arena_.make_spare(2 * pages.size());
+  for (std::size_t i = 0; i < order.size();) {
+    Range* rest = pages[order[i]].range;
+    for (const Range* const range = rest; i < order.size() && pages[order[i]].range == range; ++i) {
+      const Page& page = pages[order[i]].page;
+      lifted[order[i]] = &arena_.lift(*rest, page.begin, page.granules, rest);
+    }
+  }
   return lifted;
 }
 
-// Give memory at [begin, end) out of `lifted`, the rest new. False when there is none, and then none is there.
-bool Core::back(std::uint64_t begin, std::uint64_t end, Lifted& lifted, Shortage& shortage) {
-  std::vector<Page> placed;
-  const auto undo = [&] {
-    for (const Page& page : placed) pages_->end(page);
-  };
-  placed.reserve(lifted.pages.size() + pages_per_request + 1);
-  const auto each = (end - begin + pages_per_request * pages_->unit - 1) / (pages_per_request * pages_->unit);
-  auto at = begin;
-  try {
-    for (const Page& page : lifted.pages) {
-      pages_->move(page, at);
-      placed.push_back({at, page.granules});
-      at += page.granules;
-      ++lifted.gone;
+// Which idle pages go where, and how much new memory the bare parts need besides.
+Core::Plan Core::plan(const Arena::Opening& opening) const {
+  Plan plan;
+  std::vector<Page> gaps;
+  for (const auto& [range, bare] : opening.parts) {
+    if (bare) gaps.push_back({range->begin(), range->granules});
+  }
+  std::uint64_t missing = 0;
+  for (const Page& gap : gaps) missing += gap.granules;
+  const auto whole = missing;
+  for (const Idle& idle : missing != 0 ? idle_pages() : std::vector<Idle>()) {
+    const auto gap = std::ranges::find_if(gaps, [&](const Page& g) { return g.granules >= idle.page.granules; });
+    if (gap == gaps.end()) continue;
+    plan.moved.push_back(idle);
+    plan.to.push_back(gap->begin);
+    gap->begin += idle.page.granules;
+    gap->granules -= idle.page.granules;
+    missing -= idle.page.granules;
+    if (missing == 0) return plan;
+  }
+  const auto most = (whole + pages_per_request * pages_->unit - 1) / (pages_per_request * pages_->unit) * pages_->unit;
+  for (Page& gap : gaps) {
+    while (gap.granules != 0) {
+      plan.added.push_back({gap.begin, std::min(most, gap.granules)});
+      gap.begin += plan.added.back().granules;
+      gap.granules -= plan.added.back().granules;
     }
-    while (at != end) {
-      const auto granules = std::min(each * pages_->unit, end - at);
-      if (!pages_->add(at, granules, shortage)) {
-        undo();
-        return false;
-      }
-      placed.push_back({at, granules});
-      at += granules;
+  }
+  return plan;
+}
+
+// False when there is no memory, and then none of it is there. Counts in `done` the moves that were made.
+bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
+  std::size_t added = 0;
+  const auto undo = [&] {
+    for (std::size_t i = 0; i < done; ++i) pages_->end({plan.to[i], plan.moved[i].page.granules});
+    for (std::size_t i = 0; i < added; ++i) pages_->end(plan.added[i]);
+  };
+  try {
+    for (; done < plan.moved.size(); ++done) pages_->move(plan.moved[done].page, plan.to[done]);
+    for (; added < plan.added.size(); ++added) {
+      if (pages_->add(plan.added[added].begin, plan.added[added].granules, shortage)) continue;
+      undo();
+      return false;
     }
   } catch (...) {
     undo();
@@ -79,67 +103,71 @@ bool Core::back(std::uint64_t begin, std::uint64_t end, Lifted& lifted, Shortage
 
 bool Core::add_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
-  for (const std::size_t most : {std::size_t{pages_per_request}, everything}) {
-    const auto opening = arena_.open(*paged_, granules, pages_->unit, pages_->capacity);
-    if (!opening) return false;
-    const Range& bare = *opening->bare;
-    Lifted lifted;
-    try {
-      lifted = lift(bare.granules, most);
-    } catch (...) {
-      arena_.close(*opening, false);
-      throw;
-    }
-    const auto bytes = [](const std::vector<Page>& pages, std::size_t count) {
-      std::size_t sum = 0;
-      for (std::size_t i = 0; i < count; ++i) sum += static_cast<std::size_t>(pages[i].granules) * granule;
-      return sum;
-    };
-    const auto added = bare.bytes() - bytes(lifted.pages, lifted.pages.size());
-    bool backed = false;
-    std::exception_ptr refused;
-    if (added <= limit_ - std::min(limit_, arena_.bytes)) {
-      lock.unlock();
-      try {
-        backed = back(bare.begin(), bare.end(), lifted, shortage);
-      } catch (...) {
-        refused = std::current_exception();
-      }
-      lock.lock();
-    } else {
-      shortage.limit = limit_;
-    }
-    const auto gone = bytes(lifted.pages, lifted.gone);
-    for (std::size_t i = 0; i < lifted.ranges.size(); ++i) {
-      i < lifted.gone ? arena_.strip(*lifted.ranges[i]) : arena_.put(*lifted.ranges[i]);
-    }
-    arena_.bytes = backed ? arena_.bytes + added : arena_.bytes - gone;
-    arena_.close(*opening, backed);
-    if (refused) std::rethrow_exception(refused);
-    if (!backed) continue;
-    ++grows_;
-    moved_ += lifted.gone;
-    peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
-    shortage = {};
-    return true;
+  const auto opening = arena_.open(*paged_, granules, pages_->unit, pages_->capacity);
+  if (!opening) return false;
+  Plan wanted;
+  std::vector<Range*> lifted;
+  try {
+    wanted = plan(*opening);
+    lifted = lift(wanted.moved);
+  } catch (...) {
+    arena_.close(*opening, false);
+    throw;
   }
-  return false;
+  std::size_t added = 0, moved = 0, done = 0;
+  for (const Page& page : wanted.added) added += static_cast<std::size_t>(page.granules) * granule;
+  bool backed = false;
+  std::exception_ptr refused;
+  if (added <= limit_ - std::min(limit_, arena_.bytes)) {
+    lock.unlock();
+    try {
+      backed = carry_out(wanted, done, shortage);
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    lock.lock();
+  } else {
+    shortage.limit = limit_;
+  }
+  for (std::size_t i = 0; i < lifted.size(); ++i) {
+    if (i < done) moved += lifted[i]->bytes();
+    i < done ? arena_.strip(*lifted[i]) : arena_.put(*lifted[i]);
+  }
+  arena_.bytes = backed ? arena_.bytes + added : arena_.bytes - moved;
+  arena_.close(*opening, backed);
+  if (refused) std::rethrow_exception(refused);
+  if (!backed) return false;
+  ++grows_;
+  moved_ += done;
+  peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
+  shortage = {};
+  return true;
 }
 
 // Give free memory back until at most `bytes_to_keep` are in no buffer.
 void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
+  if (growing_ && grower_ == std::this_thread::get_id()) return;
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);
   const auto used = in_use();
-  const auto idle = arena_.bytes - std::min(arena_.bytes, used);
-  if (idle <= bytes_to_keep) return;
-  const Lifted lifted = lift((idle - bytes_to_keep) / granule, everything);
+  auto too_many = arena_.bytes - std::min(arena_.bytes, used);
+  too_many -= std::min(too_many, bytes_to_keep);
+  auto idle = idle_pages();
+  std::erase_if(idle, [&](const Idle& each) {
+    const auto bytes = static_cast<std::size_t>(each.page.granules) * granule;
+    if (bytes > too_many) return true;
+    too_many -= bytes;
+    return false;
+  });
+  const auto lifted = lift(idle);
   lock.unlock();
-  for (const Page& page : lifted.pages) pages_->end(page);
+  for (const Idle& each : idle) pages_->end(each.page);
   lock.lock();
-  for (const Page& page : lifted.pages) arena_.bytes -= static_cast<std::size_t>(page.granules) * granule;
-  for (Range* range : lifted.ranges) arena_.strip(*range);
-  given_back_ += lifted.pages.size();
+  for (Range* range : lifted) {
+    arena_.bytes -= range->bytes();
+    arena_.strip(*range);
+  }
+  given_back_ += lifted.size();
 }
 
 }  // namespace weir::pool

@@ -13,8 +13,9 @@ namespace weir::pool {
 class Shard;
 struct Region;
 
-/// 128 bytes: all the bookkeeping that a live buffer costs. `offset` counts from the segment's byte 0.
-struct Range : spi::Block {
+/// 128 bytes: all the bookkeeping that a live buffer costs, and two cache lines that no other range has a part of.
+/// `offset` counts from the segment's byte 0.
+struct alignas(128) Range : spi::Block {
   enum class State : std::uint8_t {
     live,     ///< a buffer's, or in its shard's care: cached, or waiting for uses on other streams
     free,     ///< in an index: the shard's, or the pool's

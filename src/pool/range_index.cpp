@@ -8,6 +8,7 @@ namespace weir::pool {
 namespace {
 
 constexpr int looked_at = 4;  // ranges of the request's own class, some of which are too small
+constexpr int looked_at_thoroughly = 64;  // for a better one
 constexpr unsigned none = ~0U;
 
 }  // namespace
@@ -60,18 +61,30 @@ unsigned RangeIndex::next_list(unsigned list) const noexcept {
 
 Range* RangeIndex::take(std::uint64_t granules, Search search) noexcept {
   const auto list = list_of(granules);
-  Range* range = heads_[list];
-  for (int looked = 1; range && range->granules < granules; ++looked) {
-    range = search == Search::quick && looked == looked_at ? nullptr : static_cast<Range*>(range->next);
-  }
+  Range* range = best_of(list, granules, search);
   if (!range) {
     const auto next = next_list(list);
     if (next == none) return nullptr;
-    range = heads_[next];
-    if (range->granules < granules) return nullptr;  // the last list has no upper end
+    range = best_of(next, granules, search);
+    if (!range) return nullptr;  // the last list has no upper end
   }
   remove(*range);
   return range;
+}
+
+// Of one list: the first that is large enough, or the smallest such.
+Range* RangeIndex::best_of(unsigned list, std::uint64_t granules, Search search) const noexcept {
+  Range* best = nullptr;
+  int looked = 0;
+  for (Range* range = heads_[list]; range; range = static_cast<Range*>(range->next)) {
+    if (range->granules >= granules && (!best || range->granules < best->granules)) {
+      best = range;
+      if (search == Search::quick || range->granules == granules) break;
+    }
+    if (++looked == (search == Search::quick ? looked_at : looked_at_thoroughly) && best) break;
+    if (search == Search::quick && looked == looked_at) break;
+  }
+  return best;
 }
 
 std::uint64_t RangeIndex::largest() const noexcept {

@@ -24,7 +24,7 @@ class RangeIndex {
 
   /// Call `function` on every range; it may remove that one.
   template <class F>
-  void for_each(F function) {
+  void for_each(F function) const {
     for (Range* head : heads_) {
       while (head) {
         Range* const next = static_cast<Range*>(head->next);
@@ -35,6 +35,7 @@ class RangeIndex {
   }
 
  private:
+  Range* best_of(unsigned list, std::uint64_t granules, Search search) const noexcept;
   static constexpr unsigned part_bits = 5, parts = 1U << part_bits;
   static constexpr unsigned most_levels = 34;  // up to 2^38 granules
   static unsigned list_of(std::uint64_t granules) noexcept;

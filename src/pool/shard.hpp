@@ -16,7 +16,7 @@ namespace weir::pool {
 
 class Core;
 
-class Shard {
+class alignas(64) Shard {
  public:
   Shard(Core* pool, spi::StreamState& of) noexcept : core(pool), stream(of) {}
 

@@ -22,6 +22,7 @@
 #include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
+#include "weir/resources/pool.hpp"
 #include "weir/resources/statistics.hpp"
 #include "weir/resources/tracking.hpp"
 #include "weir/spi/device_state.hpp"
@@ -338,6 +339,24 @@ void drop_everything_else(const Stage& stage) {
 }
 
 // Each at work: a refusal that a function spills for, a scope, closed memory that is looked at.
+// A pool that grows twice, with memory that goes from one stream to another.
+void sub_allocate(const Stage& stage) {
+  const Stream stream(stage.device), other(stage.device);
+  const auto pool = make_pool(stage.plain, {.segment_bytes = 4 * small});
+  Buffer first = pool->allocate(small, stream);
+  first.fill(std::byte{1}, stream);
+  Buffer second = pool->allocate(8 * small, stream);
+  second.slice(0, small).copy_from(first, stream);
+  first.close(other);
+  require(lands(second, stream, 1), "bytes of a pool");
+  second.close();
+  Buffer third = pool->allocate(2 * small, other);
+  third.fill(std::byte{2}, other);
+  require(lands(third, other, 2), "bytes of another stream's memory");
+  third.close();
+  (void)pool->trim(0);
+}
+
 void adapt(const Stage& stage) {
   const Stream stream(stage.device);
   Buffer spilled;
@@ -386,6 +405,7 @@ constexpr Scenario core[] = {
     {"pass_descriptors_early", &pass_descriptors_early, &shares},
     {"borrow_memory", &borrow_memory, &has_addresses},
     {"trim", &trim},
+    {"sub_allocate", &sub_allocate},
     {"adapt", &adapt},
     {"drop_everything_else", &drop_everything_else},
 };

@@ -8,6 +8,7 @@
 #include "reclaim.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
+#include "weir/resources/pool.hpp"
 #include "weir/resources/prefetch.hpp"
 
 namespace weir::cuda_test {
@@ -69,6 +70,28 @@ void make_pools(const Stage& stage) {
   require(!pool->try_allocate(std::size_t{128} << 20, stream), "more than the pool's limit");
 }
 
+// Idle pages of a pool are moved to where a request fits, and given back.
+void page_a_pool(const Stage& stage) {
+  const Stream stream(stage.device);
+  const auto upstream = cuda::make_vmm_resource(stage.device);
+  const std::size_t page = stage.device.find(MemoryKind::vmm)->granularity;
+  const auto pool = make_pool(upstream, {.initial_bytes = 2 * page});
+  Buffer a = pool->allocate(page, stream), b = pool->allocate(page, stream), c = pool->allocate(page, stream);
+  b.fill(std::byte{5}, stream);
+  a.close();
+  c.close();
+  stream.synchronize();
+  Buffer large = pool->allocate(2 * page, stream);
+  large.fill(std::byte{6}, stream);
+  Buffer host = stage.readable->allocate(small, stream);
+  host.copy_from(b.slice(0, small), stream);
+  stream.synchronize();
+  require(host.host_data()[0] == std::byte{5}, "bytes beside pages that were moved");
+  b.close();
+  large.close();
+  (void)pool->trim(0);
+}
+
 void use_a_second_device(const Stage& stage) {
   const Device second = cuda::device(1);
   const Stream here(stage.device), there(second);
@@ -104,9 +127,12 @@ bool has_two(const Stage&) {
   return false;
 }
 
+bool has_pages(const Stage& stage) { return stage.device.find(MemoryKind::vmm) != nullptr; }
+
 constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
                                      {"wait_for_the_host", &wait_for_the_host},
                                      {"make_pools", &make_pools},
+                                     {"page_a_pool", &page_a_pool, &has_pages},
                                      {"move_managed_memory", &move_managed_memory, &has_managed},
                                      {"use_a_second_device", &use_a_second_device, &has_two}};
 
