@@ -25,7 +25,8 @@ void pass_on(pool::Range& range, spi::StreamState* stream, std::uint64_t last) n
     if (stream) block.used(*stream, last);
   } catch (const std::bad_alloc&) {
     block.segment->retain();
-    report({make_error_code(std::errc::not_enough_memory), "end of a pool", "memory that is in use is leaked"});
+    report({make_error_code(std::errc::not_enough_memory), "end of a pool",
+            "memory is leaked: std::bad_alloc while its last use was to be waited for"});
   }
 }
 
