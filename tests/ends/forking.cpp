@@ -33,9 +33,9 @@ void join_child(pid_t child) {
   _exit(1);
 }
 
-void require(bool condition, const char* what, std::source_location where) {
+void require(bool condition, const char* what, const char* file, int line) {
   if (condition) return;
-  std::fprintf(stderr, "%s:%u: not so: %s\n", where.file_name(), where.line(), what);
+  std::fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
   _exit(1);
 }
 

@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <functional>
-#include <source_location>
 #include <string>
 
 #include "things.hpp"
@@ -21,8 +20,9 @@ pid_t fork_child(const std::function<void()>& body);
 void join_child(pid_t child);
 inline void in_child(const std::function<void()>& body) { join_child(fork_child(body)); }
 
-/// End this process with a line on stderr unless `condition`.
-void require(bool condition, const char* what, std::source_location where = std::source_location::current());
+/// End this process with a line on stderr, which says where this was asked, unless `condition`.
+void require(bool condition, const char* what, const char* file = __builtin_FILE(),
+             int line = __builtin_LINE());
 
 /// Require that `action` throws weir::Error of `condition` and a message with `text`.
 void require_error(const char* what, Errc condition, const char* text, const std::function<void()>& action);
