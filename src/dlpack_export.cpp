@@ -25,11 +25,7 @@ struct Export {
 // Runs on any thread, without any interpreter's lock, perhaps while the process ends.
 void delete_export(DLManagedTensorVersioned* tensor) noexcept {
   const std::unique_ptr<Export> owner(static_cast<Export*>(tensor->manager_ctx));
-  try {
-    owner->buffer.close(owner->consumer);
-  } catch (const std::exception& error) {  // the consumer's stream is lost
-    report({{}, "DLPack deleter", error.what()});
-  }
+  owner->buffer.close(owner->consumer);  // needs no memory: to_dlpack recorded the stream
 }
 
 struct LegacyExport {
@@ -84,6 +80,7 @@ ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& optio
   tensor.dtype = {layout_.dtype.code, layout_.dtype.bits, layout_.dtype.lanes};
   tensor.shape = owner->layout.shape.data();
   tensor.strides = owner->layout.strides.data();
+  owner->buffer.block()->used(stream.state(), 0);
   buffer_.order_after_uses(stream);
   return ManagedTensor(&owner.release()->managed);
 }
