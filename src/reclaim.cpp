@@ -212,6 +212,8 @@ bool release_in_order(spi::Ref<spi::Segment>& segment, const std::vector<spi::Po
   return true;
 }
 
+}  // namespace
+
 void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept {
   try {
     const auto message = std::to_string(bytes) + " bytes of " + device.describe() +
@@ -222,8 +224,6 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
             "memory is leaked: std::bad_alloc while its last use was to be waited for"});
   }
 }
-
-}  // namespace
 
 void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action) {
   if (passed(points)) return action();

@@ -29,6 +29,9 @@ void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> point
 /// of `device`. Must not throw.
 void run_after(const spi::DeviceState& device, std::vector<spi::Point> points, std::function<void()> action);
 
+/// Report that memory of `device` is never given back, because its last use could not be waited for.
+void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept;
+
 /// End a block without owners: put it back into `blocks` and release its segment after all its points.
 void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,
                const std::shared_ptr<void>& keep) noexcept;

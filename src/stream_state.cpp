@@ -145,7 +145,7 @@ void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
   try {
     detail::run_after(*left->device, {{Ref<StreamState>::retain(this), value}}, [left] { left->release(); });
   } catch (const std::exception& error) {
-    report({{}, "release of memory", error.what()});
+    detail::report_leak(*left->device, left->size, error.what());
   }
 }
 
