@@ -2,6 +2,8 @@
 #include "errors.hpp"
 
 #include <atomic>
+#include <cstddef>
+#include <new>
 
 #include "driver.hpp"
 #include "ending.hpp"
@@ -59,7 +61,9 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& category() noexcept {
-  static const auto& instance = *new Category;
+  // Not from the heap: for reports that there is no memory.
+  alignas(Category) static std::byte place[sizeof(Category)];
+  static const auto& instance = *new (place) Category;
   return instance;
 }
 

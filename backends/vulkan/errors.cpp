@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "errors.hpp"
 
+#include <cstddef>
+#include <new>
+
 #include "weir/error.hpp"
 
 namespace weir::vulkan {
@@ -34,7 +37,9 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& vulkan_category() noexcept {
-  static const auto& category = *new Category;
+  // Not from the heap: for reports that there is no memory.
+  alignas(Category) static std::byte place[sizeof(Category)];
+  static const auto& category = *new (place) Category;
   return category;
 }
 
