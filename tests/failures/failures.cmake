@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # weir_failure_tests: every scenario with every call failing once, of the kernel, of operator new, of Vulkan's driver.
+# Those of CUDA's driver: backends/cuda/tests/failing.
 file(GLOB sources CONFIGURE_DEPENDS failures/*_test.cpp failures/inject/*.cpp)
 get_property(built GLOBAL PROPERTY WEIR_BACKENDS_BUILT)
-if(NOT vulkan IN_LIST built)
-  list(FILTER sources EXCLUDE REGEX "/vulkan[a-z_]*\\.cpp$")
-endif()
+foreach(backend IN ITEMS vulkan cuda)
+  if(NOT backend IN_LIST built)
+    list(FILTER sources EXCLUDE REGEX "/${backend}[a-z_]*\\.cpp$")
+  endif()
+endforeach()
 weir_add_test_binary(weir_failure_tests SOURCES ${sources})
 target_link_libraries(weir_failure_tests PRIVATE weir_failure_support)
 target_include_directories(weir_failure_tests PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}") # unit/fake_stream.hpp
@@ -16,6 +19,12 @@ foreach(call IN ITEMS memfd_create posix_fallocate fcntl fstat mmap munmap madvi
     _ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
   target_link_options(weir_failure_tests PRIVATE "LINKER:--wrap=${call}")
 endforeach()
+
+if(cuda IN_LIST built)
+  get_target_property(includes weir_backend_cuda WEIR_SYSTEM_INCLUDES)
+  target_include_directories(weir_failure_tests PRIVATE "${PROJECT_SOURCE_DIR}/backends")
+  target_include_directories(weir_failure_tests SYSTEM PRIVATE ${includes})
+endif()
 
 if(vulkan IN_LIST built)
   get_target_property(includes weir_backend_vulkan WEIR_SYSTEM_INCLUDES)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory itself runs out where the CUDA backend has nobody to tell but the sink. Over the modelled driver.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+
+#include "cuda/device.hpp"
+#include "cuda/host_calls.hpp"
+#include "inject/allocations.hpp"
+#include "modelled_driver.hpp"
+#include "sink.hpp"
+#include "weir/buffer.hpp"
+#include "weir/cuda.hpp"
+
+namespace weir::test {
+namespace {
+
+class OnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const BackendInfo& backend : backends()) {
+      if (backend.name == "cuda" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+    }
+    fail_ = reinterpret_cast<decltype(fail_)>(find_in_model("fake_cuda_fail"));
+    if (!fail_) GTEST_SKIP() << "real drivers do not fail on demand";
+    const Stream stream(gpu());  // what is made on first use
+    stream.call([] {});
+    stream.synchronize();
+  }
+  void TearDown() override {
+    if (fail_) fail_("", 0, 0);
+  }
+  static Device gpu() { return cuda::device(0); }
+  void fail_next(const char* call, CUresult code) { fail_(call, 1, code); }
+
+ private:
+  void (*fail_)(const char*, int, int) = nullptr;
+};
+
+TEST_F(OnCuda, WhatAHostFunctionOwnsIsLeakedWhenNoThreadCanEndIt) {
+  FailingAllocations injector(gpu());
+  injector.settle();  // no thread is there already
+  injector.arm(0, 0);
+  std::weak_ptr<int> owned;
+  const Stream stream(gpu());
+  {
+    const auto owner = std::make_shared<int>(1);
+    owned = owner;
+    stream.call([&injector, owner] { injector.arm(1, 0); });  // on the driver's thread: what comes next there
+  }
+  stream.synchronize();
+  (void)injector.disarm();
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "Stream::call: what the function owns is leaked");
+  EXPECT_EQ(reports[0].message, "std::bad_alloc");
+  EXPECT_FALSE(owned.expired());
+}
+
+TEST_F(OnCuda, ADeviceThatStopsLetsGoOfHostFunctionsAlsoWithoutMemory) {
+  FailingAllocations injector(gpu());
+  const Stream stream(gpu());
+  std::promise<void> begun, may_end;
+  stream.call([&] {
+    begun.set_value();
+    may_end.get_future().wait();
+  });
+  auto owner = std::make_shared<int>(1);
+  const std::weak_ptr<int> owned = owner;
+  stream.call([owner = std::move(owner)] { ADD_FAILURE() << "the device has stopped"; });
+  begun.get_future().wait();
+  auto& state = static_cast<cuda::Gpu&>(gpu().state());
+  const auto context = state.context();
+  injector.arm(1, 1);
+  cuda::HostCalls::get().notice(CUDA_ERROR_ILLEGAL_ADDRESS, context);
+  const bool refused = injector.disarm().has_value();
+  EXPECT_TRUE(refused);
+  EXPECT_TRUE(owned.expired());
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "Stream::call: the device has stopped");
+  may_end.set_value();
+  stream.synchronize();
+}
+
+TEST_F(OnCuda, ARefusedReleaseIsReportedAlsoWithoutMemory) {
+  FailingAllocations injector(gpu());
+  const Stream stream(gpu());
+  Buffer buffer = cuda::make_vmm_resource(gpu())->allocate(64, stream);
+  stream.synchronize();
+  fail_next("cuMemUnmap", CUDA_ERROR_INVALID_VALUE);
+  injector.arm(1, 1);
+  buffer.close();
+  const bool refused = injector.disarm().has_value();
+  EXPECT_TRUE(refused);
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "cuMemUnmap");
+  EXPECT_EQ(reports[0].message, "no memory for the message");
+}
+
+}  // namespace
+}  // namespace weir::test
