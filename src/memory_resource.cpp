@@ -117,10 +117,6 @@ ResourcePtr make_resource(const Device& device, MemoryKind kind, const ResourceO
     throw Error(Errc::unsupported,
                 device.state().describe() + " has no memory of kind " + std::string(to_string(kind)) + "; it has " + kinds);
   }
-  if (options.exportable && !info->exportable) {
-    throw Error(Errc::unsupported, device.state().describe() + ": memory of kind " + std::string(to_string(kind)) +
-                                       " cannot be shared with other processes");
-  }
   return spi::make_segment_resource(device.state(), kind, options.exportable);
 }
 

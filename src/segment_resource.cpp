@@ -131,6 +131,10 @@ ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, boo
   if (!info) {
     throw Error(Errc::unsupported, device.describe() + " has no memory of kind " + std::string(to_string(kind)));
   }
+  if (exportable && !info->exportable) {
+    throw Error(Errc::unsupported, device.describe() + ": memory of kind " + std::string(to_string(kind)) +
+                                       " cannot be shared with other processes");
+  }
   return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(keep));
 }
 

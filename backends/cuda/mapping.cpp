@@ -110,10 +110,6 @@ void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_
 // The driver keeps its own reference: the descriptor is ours to close, whatever happens.
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
   Gpu& gpu = gpu_of(device);
-  if (!imports(device, request.kind)) {
-    throw Error(Errc::unsupported, gpu.describe() + " cannot import memory of handle kind " +
-                                       std::to_string(static_cast<unsigned>(request.kind)));
-  }
   const KindInfo& info = *gpu.find(MemoryKind::vmm);
   if (request.size == 0 || request.size % info.granularity != 0) {
     throw Error(Errc::incompatible, "a CUDA segment of " + std::to_string(request.size) +

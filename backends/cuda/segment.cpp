@@ -187,11 +187,7 @@ bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, s
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
   Gpu& gpu = gpu_of(device);
-  const KindInfo* info = gpu.find(request.kind);
-  if (!info || (request.exportable && !info->exportable)) {
-    throw Error(Errc::unsupported, gpu.describe() + " has no " + (info ? "exportable " : "") + "memory of kind " +
-                                       std::string(to_string(request.kind)));
-  }
+  const KindInfo* const info = gpu.find(request.kind);
   const auto limit = limit_of(gpu, request.kind);
   const std::size_t rest = request.bytes % info->granularity;
   const std::size_t padding = rest ? info->granularity - rest : 0;

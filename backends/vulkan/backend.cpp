@@ -82,9 +82,6 @@ std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
 }
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
-  if (const auto* info = device.find(request.kind); request.exportable && !(info && info->exportable))
-    throw Error(Errc::unsupported, device.describe() + " cannot share vulkan." + std::string(to_string(request.kind)) +
-                                       " memory with other processes");
   return Memory::make(own(device).logical(), request.kind, request.bytes, request.exportable, shortage);
 }
 

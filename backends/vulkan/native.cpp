@@ -14,12 +14,7 @@ namespace weir::vulkan {
 namespace {
 
 ResourcePtr make(const Device& device, MemoryKind kind, const ResourceOptions& options) {
-  PhysicalDevice& state = physical(device, "vulkan resource");
-  const KindInfo* info = state.find(kind);
-  if (info && options.exportable && !info->exportable)
-    throw Error(Errc::unsupported, state.describe() + " cannot share vulkan." + std::string(to_string(kind)) +
-                                       " memory with other processes");
-  return spi::make_segment_resource(state, kind, options.exportable);
+  return spi::make_segment_resource(physical(device, "vulkan resource"), kind, options.exportable);
 }
 
 // Null for zero bytes.

@@ -64,9 +64,8 @@ Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool 
 
 VkResult Memory::build(int import_fd, Shortage& shortage) {
   const PhysicalDevice& physical = logical.device;
-  const auto any_type = physical.memory_type(kind, ~0u);
-  if (!any_type) throw Error(Errc::unsupported, asked(*this) + ": the device has no such memory");
-  shortage.limit = std::min(physical.heap_size(*any_type), physical.max_buffer_size);
+  const auto any_type = physical.memory_type(kind, ~0u).value();  // or the kind would not be listed
+  shortage.limit = std::min(physical.heap_size(any_type), physical.max_buffer_size);
   if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
 
   if (VkResult result = create_buffer(); result < 0) return short_of(shortage, "vkCreateBuffer", result);

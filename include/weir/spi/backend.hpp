@@ -28,9 +28,9 @@ enum class HandleKind : std::uint16_t {
 };
 
 struct SegmentRequest {
-  MemoryKind kind;
+  MemoryKind kind;          ///< one of the device's
   std::size_t bytes;        ///< > 0, not yet rounded
-  bool exportable = false;
+  bool exportable = false;  ///< only where the kind is
   StreamState* stream;      ///< allocation stream, of any backend; for kinds that allocate in stream order
   std::uint64_t flags = 0;  ///< backend's own; from the typed options of its public header
 };
@@ -43,7 +43,7 @@ struct ExportedHandle {
 
 /// Everything about a foreign segment has been validated but what only the driver can tell.
 struct ImportRequest {
-  HandleKind kind;
+  HandleKind kind;         ///< one that `imports` takes
   UniqueFd fd;             ///< consumed on success; closed exactly once, by somebody, on failure
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
@@ -96,7 +96,8 @@ struct Backend {
 
 /// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
 /// release may block, by a worker. Typed factories call it with their own `flags`, and with what these refer to in
-/// `keep`, which lives as long as the resource. `name` is "backend.kind".
+/// `keep`, which lives as long as the resource. `name` is "backend.kind". Throws unsupported when the device has no
+/// such kind, or cannot share it although `exportable`.
 ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
                                   std::shared_ptr<void> keep = nullptr);
 
