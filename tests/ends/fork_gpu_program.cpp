@@ -8,6 +8,7 @@
 
 #include "forking.hpp"
 #include "weir/ipc.hpp"
+#include "weir/vulkan.hpp"
 
 namespace weir::test {
 namespace {
@@ -25,8 +26,25 @@ void refused(const char* what, const std::function<void()>& action) {
   require_error(what, Errc::unsupported, "forked", action);
 }
 
+#if WEIR_HAS_VULKAN
+// Of whatever was made before the fork: it is not looked at.
+void refuse_adoption() {
+  vulkan::AdoptOptions options;
+  options.instance = reinterpret_cast<VkInstance_T*>(&options);
+  options.physical_device = reinterpret_cast<VkPhysicalDevice_T*>(&options);
+  options.device = reinterpret_cast<VkDevice_T*>(&options);
+  options.get_instance_proc_addr = [](VkInstance_T*, const char*) -> void (*)() { _exit(1); };
+  options.queues = {{reinterpret_cast<VkQueue_T*>(&options), {}, {}}};
+  options.timeline_semaphore = true;
+  refused("vulkan::adopt", [&] { (void)vulkan::adopt(options); });
+}
+#endif
+
 void refuse_everything(Things& things) {
   const Device& device = things.device;
+#if WEIR_HAS_VULKAN
+  if (device.backend() == "vulkan") refuse_adoption();
+#endif
   const Stream& stream = things.streams[1];
   refused("Stream", [&] { (void)Stream(device); });
   refused("record", [&] { (void)stream.record(); });

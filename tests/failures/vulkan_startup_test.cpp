@@ -2,6 +2,7 @@
 // The Vulkan driver refuses while weir finds it and opens a device: each of those calls fails once with each of its
 // errors, in a process of its own, because a process does that once.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include "spawn.hpp"
 #include "weir/device.hpp"
@@ -26,10 +27,16 @@ Started start(std::size_t nth, std::size_t code) {
   return started;
 }
 
-TEST(VulkanStart, NamesTheCallAndWorksNextTimeOrNever) {
-  for (const BackendInfo& backend : backends()) {
-    if (backend.name == "vulkan" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+class VulkanStart : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const BackendInfo& backend : backends()) {
+      if (backend.name == "vulkan" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+    }
   }
+};
+
+TEST_F(VulkanStart, NamesTheCallAndWorksNextTimeOrNever) {
   constexpr std::size_t most_calls = 60;
   int injected = 0, unavailable = 0, thrown = 0;
   for (std::size_t nth = 1, codes = 1; codes != 0; ++nth) {
@@ -57,6 +64,16 @@ TEST(VulkanStart, NamesTheCallAndWorksNextTimeOrNever) {
   EXPECT_GT(unavailable, 0);
   EXPECT_GT(thrown, 0);
   RecordProperty("injected_failures", injected);
+}
+
+TEST_F(VulkanStart, ADriverWithoutAFunctionIsNamed) {
+  ASSERT_EQ(setenv("WEIR_HIDE_VULKAN_FUNCTION", "vkCmdFillBuffer", 1), 0);  // read by the child's loader
+  const Started started = start(0, 0);
+  ASSERT_EQ(unsetenv("WEIR_HIDE_VULKAN_FUNCTION"), 0);
+  EXPECT_TRUE(started.first.starts_with("throws: ")) << started.first;
+  EXPECT_NE(started.first.find("its driver has no vkCmdFillBuffer"), std::string::npos) << started.first;
+  EXPECT_EQ(started.second, started.first);
+  EXPECT_EQ(started.reports, "");
 }
 
 }  // namespace

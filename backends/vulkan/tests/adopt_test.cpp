@@ -1,10 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life on an application's device.
+#include <cstring>
+
 #include "app.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 
 namespace weir::vulkan::test {
+namespace {
+
+/// A stand-in for the application's loader that answers otherwise for one function.
+struct Altered {
+  static inline GetInstanceProcAddr whole = nullptr;
+  static inline PFN_vkGetDeviceProcAddr whole_of_device = nullptr;
+  static inline const char* name = nullptr;
+  static inline PFN_vkVoidFunction instead = nullptr;
+
+  static PFN_vkVoidFunction of_instance(VkInstance instance, const char* wanted) {
+    if (std::strcmp(wanted, name) == 0) return instead;
+    const auto found = whole(instance, wanted);
+    if (std::strcmp(wanted, "vkGetDeviceProcAddr") != 0) return found;
+    whole_of_device = reinterpret_cast<PFN_vkGetDeviceProcAddr>(found);
+    return reinterpret_cast<PFN_vkVoidFunction>(&of_device);
+  }
+  static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_device(VkDevice device, const char* wanted) {
+    return std::strcmp(wanted, name) == 0 ? instead : whole_of_device(device, wanted);
+  }
+};
+
+AdoptOptions altered(AdoptOptions options, const char* name, PFN_vkVoidFunction instead = nullptr) {
+  Altered::whole = options.get_instance_proc_addr;
+  Altered::name = name;
+  Altered::instead = instead;
+  options.get_instance_proc_addr = &Altered::of_instance;
+  return options;
+}
+
+VKAPI_ATTR void VKAPI_CALL properties_of_old(VkPhysicalDevice, VkPhysicalDeviceProperties* properties) {
+  *properties = {};
+  properties->apiVersion = VK_API_VERSION_1_1;
+  std::strcpy(properties->deviceName, "an old one");
+}
+
+VKAPI_ATTR void VKAPI_CALL no_memory_fits(VkDevice device, const VkBufferMemoryRequirementsInfo2* question,
+                                          VkMemoryRequirements2* answer) {
+  const auto real = Altered::whole_of_device(device, Altered::name);
+  reinterpret_cast<PFN_vkGetBufferMemoryRequirements2>(real)(device, question, answer);
+  answer->memoryRequirements.memoryTypeBits = 0;
+}
+
+}  // namespace
 
 class Adoption : public OnApp {};
 
@@ -106,6 +151,44 @@ TEST_F(Adoption, RefusesWhatIsIncomplete) {
   EXPECT_ERROR(wrap(
                    device(), {}, [] {}, Stream{host_device()}),
                Errc::invalid_argument, "names no memory");
+}
+
+TEST_F(Adoption, RefusesDriversWithTooLittle) {
+  give_back();
+  EXPECT_ERROR(adopt(altered(app->options(), "vkGetPhysicalDeviceFeatures2")), Errc::incompatible,
+               "the instance has no vkGetPhysicalDeviceFeatures2");
+  EXPECT_ERROR(adopt(altered(app->options(), "vkQueueSubmit")), Errc::incompatible,
+               "the device has no vkQueueSubmit");
+  EXPECT_ERROR(adopt(altered(app->options(), "vkGetPhysicalDeviceProperties",
+                             reinterpret_cast<PFN_vkVoidFunction>(&properties_of_old))),
+               Errc::unsupported, "an old one has Vulkan 1.1.0, weir needs 1.2");
+}
+
+TEST_F(Adoption, MemoryThatNoTypeCanHoldIsUnsupported) {
+  give_back();
+  const Device picky = adopt(altered(app->options(), "vkGetBufferMemoryRequirements2",
+                                     reinterpret_cast<PFN_vkVoidFunction>(&no_memory_fits)));
+  {
+    const Stream stream{picky};
+    EXPECT_ERROR(make_device_resource(picky)->allocate(64, stream), Errc::unsupported,
+                 "no memory type of that kind can hold a buffer");
+    EXPECT_ERROR(make_device_resource(picky, {.exportable = true})->allocate(64, stream), Errc::unsupported,
+                 "no memory type of that kind can hold an exportable buffer");
+  }
+  vulkan::release(picky);
+}
+
+TEST_F(Adoption, NothingIsSharedWithoutTheExtension) {
+  give_back();
+  auto options = app->options();
+  options.external_memory_fd = false;
+  const Device alone = adopt(options);
+  for (auto make : {&make_device_resource, &make_upload_resource, &make_readback_resource}) {
+    EXPECT_ERROR(make(alone, {.exportable = true}), Errc::unsupported, "cannot be shared with other");
+    EXPECT_FALSE(make(alone, {})->is_exportable());
+  }
+  EXPECT_ERROR(make_resource(alone, {.exportable = true}), Errc::unsupported, "cannot be shared");
+  vulkan::release(alone);
 }
 
 TEST_F(Adoption, WeirsOwnDeviceIsNotReleased) {

@@ -106,8 +106,4 @@ class OnApp : public testing::Test {
   std::optional<Device> adopted_;
 };
 
-/// Run the tests matching `filter` (also disabled ones) of this program in a new process with `environment`; the
-/// output in case of failure.
-testing::AssertionResult passes_alone(const std::string& filter, const std::vector<std::string>& environment);
-
 }  // namespace weir::vulkan::test

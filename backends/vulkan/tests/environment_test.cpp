@@ -2,10 +2,14 @@
 // What is read from the environment, each in a process of its own: the knobs, the loader, validation.
 #include <fstream>
 
+#include "alone.hpp"
 #include "app.hpp"
 #include "expect.hpp"
+#include "sink.hpp"
 
 namespace weir::vulkan::test {
+
+using weir::test::passes_alone;
 
 class Environment : public OnVulkan {};
 class DISABLED_Alone : public testing::Test {  // run by the tests below, with an environment
@@ -96,6 +100,18 @@ TEST_F(Environment, ForcedStagingHidesMappableMemory) {
 }
 
 // --- validation -----------------------------------------------------------------------------------------------------
+
+TEST_F(DISABLED_Alone, NoLayer) {
+  const auto reports = weir::test::take_reports();  // of the beginning of the program
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].where, "WEIR_VULKAN_VALIDATION");
+  EXPECT_NE(reports[0].message.find("not installed"), std::string::npos) << reports[0].message;
+  EXPECT_FALSE(validation_active());
+  EXPECT_EQ(vulkan::device(0).ordinal(), 0);
+}
+TEST_F(Environment, AMissingLayerIsReportedAndTheRestWorks) {
+  EXPECT_TRUE(passes_alone("*Alone.NoLayer", {"WEIR_VULKAN_VALIDATION=1", "VK_LAYER_PATH=/nonexistent"}));
+}
 
 TEST_F(Environment, ValidationIsSilentSoFar) {
   if (!validation_active()) GTEST_SKIP() << "validation is off, or its layer is not installed";

@@ -67,6 +67,21 @@ TEST_F(Failures, ARefusedSubmitEndsTheStreamAndSaysSoOnce) {
   fresh.synchronize();
 }
 
+TEST_F(Failures, AnEndThatCannotBeSubmittedIsReported) {
+  const VkSemaphore never = app->make_timeline();
+  {
+    const Stream stream{device()};
+    vulkan::wait(stream, never, 1);  // kept for a batch, which only the end of the stream submits
+    next("vkQueueSubmit", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  }
+  const auto reports = weir::test::take_reports();
+  ASSERT_EQ(reports.size(), 2u) << "the stream is lost, and its end was not told to the device";
+  EXPECT_EQ(reports[0].where, "stream");
+  EXPECT_EQ(reports[1].where, "end of a Vulkan stream");
+  EXPECT_NE(reports[1].message.find("vkQueueSubmit"), std::string::npos) << reports[1].message;
+  app->destroy(never);
+}
+
 TEST_F(Failures, ALostDeviceIsNoticedWhileWaiting) {
   const Stream stream{device()};
   Buffer buffer = make_device_resource(device())->allocate(64, stream);

@@ -39,6 +39,7 @@ TEST_F(Native, WrongOnesAreNamed) {
   const Stream stream{device()};
   Buffer local = make_device_resource(device())->allocate(64, stream);
   EXPECT_ERROR(flush(local), Errc::invalid_argument, "not host-accessible");
+  EXPECT_ERROR(vulkan::wait(stream, nullptr, 1), Errc::invalid_argument, "the semaphore is null");
   EXPECT_ERROR(vulkan::device(99), Errc::invalid_argument, "vulkan:99");
 }
 

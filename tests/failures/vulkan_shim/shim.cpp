@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Vulkan loader that passes every call on to the real one, counts what is made and destroyed, and fails the n-th
-// fallible call: before the driver and its layers see it. WEIR_FAIL_VULKAN_CALL=<n>,<code> arms it when it is loaded.
+// fallible call: before the driver and its layers see it. WEIR_FAIL_VULKAN_CALL=<n>,<code> arms it when it is loaded,
+// WEIR_HIDE_VULKAN_FUNCTION=<name> lets devices be without that function.
 #include "shim.hpp"
 
 #ifndef VK_NO_PROTOTYPES
@@ -194,6 +195,8 @@ PFN_vkVoidFunction wrapped(const char* name, PFN_vkVoidFunction real) {
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char* name) {
   const Bracket bracket;
+  static const char* const hidden = std::getenv("WEIR_HIDE_VULKAN_FUNCTION");
+  if (hidden && std::strcmp(name, hidden) == 0) return nullptr;
   if (!device_wait_idle) {
     device_wait_idle = reinterpret_cast<PFN_vkDeviceWaitIdle>(real_device_proc(device, "vkDeviceWaitIdle"));
     queue_wait_idle = reinterpret_cast<PFN_vkQueueWaitIdle>(real_device_proc(device, "vkQueueWaitIdle"));
