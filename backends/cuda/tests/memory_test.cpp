@@ -32,6 +32,31 @@ TEST_F(Memory, KindsAndLabels) {
   EXPECT_NE(gpu().driver().find("CUDA driver"), std::string_view::npos);
 }
 
+TEST_F(Memory, EveryFactoryGivesItsKind) {
+  struct Factory {
+    MemoryKind kind;
+    ResourcePtr (*make)();
+  };
+  constexpr Factory factories[] = {
+      {MemoryKind::device, [] { return cuda::make_device_resource(gpu()); }},
+      {MemoryKind::async, [] { return cuda::make_async_resource(gpu()); }},
+      {MemoryKind::vmm, [] { return cuda::make_vmm_resource(gpu()); }},
+      {MemoryKind::pinned, [] { return cuda::make_pinned_resource(gpu()); }},
+      {MemoryKind::managed, [] { return cuda::make_managed_resource(gpu()); }}};
+  const Stream stream(gpu());
+  for (const Factory& factory : factories) {
+    SCOPED_TRACE(to_string(factory.kind));
+    if (!gpu().find(factory.kind)) {
+      EXPECT_ERROR(factory.make(), Errc::unsupported, "cuda:0");
+      continue;
+    }
+    const auto resource = factory.make();
+    EXPECT_EQ(resource->kind(), factory.kind);
+    EXPECT_EQ(resource->name(), "cuda." + std::string(to_string(factory.kind)));
+    EXPECT_EQ(resource->allocate(5000, stream).kind(), factory.kind);
+  }
+}
+
 TEST_F(Memory, SegmentsBeginWhereTheirKindSays) {
   const Stream stream(gpu());
   const Device of = gpu();

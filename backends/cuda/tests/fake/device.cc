@@ -4,12 +4,22 @@
 
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 using namespace fake;
 
 namespace {
 
 int device_count() { return static_cast<int>(world().primaries.size()); }
+
+bool lacks(CUdevice_attribute attribute) {
+  const char* text = getenv("FAKE_CUDA_LACKS");
+  std::istringstream list(text ? text : "");
+  for (std::string one; std::getline(list, one, ',');) {
+    if (atoi(one.c_str()) == static_cast<int>(attribute)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -92,9 +102,9 @@ CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice) {
   *bytes = total_bytes;
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
+CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   ENTER("cuDeviceGetAttribute");
-  *value = 1;
+  *value = lacks(attribute) ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
