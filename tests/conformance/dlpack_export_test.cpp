@@ -170,6 +170,7 @@ TEST_P(DlpackExport, LegacyIsTheSameTensor) {
   EXPECT_EQ(resource->stats().live_buffers, 1U);
   legacy->deleter(legacy);
   EXPECT_EQ(resource->stats().live_buffers, 0U);
+  EXPECT_ERROR(managed.release_legacy(), Errc::closed, "already released");
 }
 
 TEST_P(DlpackExport, ClosedBuffersAndMovedStreamsAreRefused) {

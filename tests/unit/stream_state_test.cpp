@@ -301,5 +301,32 @@ TEST(StreamState, MarksCoverTheirTimeOnly) {
   EXPECT_FALSE(s->reached(s->position()));
 }
 
+// A backend that promises more than it has.
+class Boasting final : public spi::StreamState {
+ public:
+  Boasting() : StreamState(host_device().state()) {}
+
+ private:
+  void do_copy(const spi::CopyOp&, std::uint64_t) override {}
+  void do_fill(const spi::FillOp&, std::uint64_t) override {}
+  void do_mark(std::uint64_t value) override { complete(value); }
+  void do_flush() override {}
+  std::uint64_t do_poll() override { return 0; }
+  WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds) override { return WaitStatus::ready; }
+  bool calls_natively() const noexcept override { return true; }
+  bool waits_natively(const StreamState&) const noexcept override { return true; }
+};
+
+TEST(StreamState, ABackendThatPromisesMoreThanItHasIsNamed) {
+  const auto s = spi::Ref<spi::StreamState>::adopt(new Boasting);
+  const Fake other;
+  other->put(FakeStream::fill());
+  EXPECT_ERROR(s->put(FakeStream::call([] { ADD_FAILURE() << "was refused"; })), Errc::unsupported,
+               "has no native host calls");
+  EXPECT_ERROR(s->put(other->wait_op(1)), Errc::unsupported, "has no native waits");
+  EXPECT_FALSE(s->lost()) << "nothing was put";
+  EXPECT_EQ(s->wait_for(s->put(FakeStream::fill()), -1ns), WaitStatus::ready);
+}
+
 }  // namespace
 }  // namespace weir::test

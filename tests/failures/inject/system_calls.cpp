@@ -38,7 +38,7 @@ constexpr const char* hint = "only a hint";
 constexpr const char* closed = "the descriptor is closed whatever close says";
 
 constexpr Code of_memfd_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
-constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}};
+constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}, {EPERM}};
 constexpr Code of_seals[] = {{EBUSY}, {EPERM}};
 constexpr Code of_dup[] = {{EMFILE}};
 constexpr Code of_fstat[] = {{ENOMEM}};
