@@ -14,6 +14,7 @@ import bisect
 import dataclasses
 import fnmatch
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -53,15 +54,20 @@ def export(llvm, build):
         sys.exit(f"coverage: no profiles in {build}/profiles: no test ran")
     merged = build / "profiles" / "all.profdata"
     subprocess.run([llvm / "llvm-profdata", "merge", "-sparse", "-o", merged, *profiles], check=True)
-    programs = sorted(path for path in (build / "tests").glob("weir_*_tests") if path.is_file())
-    objects = [argument for path in programs for argument in ("-object", path)]
-    command = [llvm / "llvm-cov", "export", "-format=text", f"-instr-profile={merged}", build / "lib" / "libweir.a"]
-    printed = subprocess.run([*command, *objects], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return json.loads(printed)["data"][0]
+    # Programs, not objects: in those the linker left out what others have. plugin_outside holds all of the library.
+    programs = [build / "tests" / "plugin_outside",
+                *sorted(path for path in (build / "tests").glob("weir_*_tests") if path.is_file())]
+    first, *others = programs
+    command = [llvm / "llvm-cov", "export", "-format=text", f"-instr-profile={merged}", first,
+               *(argument for path in others for argument in ("-object", path))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode:
+        sys.exit(f"coverage: llvm-cov: {done.stderr.decode().strip()}")
+    return json.loads(done.stdout)["data"][0]
 
 
 def relative(path):
-    path = pathlib.Path(path)
+    path = pathlib.Path(os.path.normpath(path))  # a compiler cache makes it "…/build/coverage/../../src/…"
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
 
 
@@ -216,6 +222,8 @@ def main():
 
     data = export(arguments.llvm, arguments.build)
     mapped = {relative(file["filename"]) for file in data["files"]}
+    if not any(map(is_library, mapped)):
+        sys.exit("coverage: no program that the tests run has code of src/ that was built for coverage")
     groups = {"Public functions": sorted(never_called(data, arguments.llvm)), "Error branches": sorted(never_thrown(data))}
     rows = reasons(arguments.reasons)
     used, missing, report = set(), [], ["# Never reached by a test", ""]
