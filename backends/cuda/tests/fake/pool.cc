@@ -46,6 +46,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   Pool* const pool = pool_of(call, handle);
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
   world().pools.erase(pool);
+  world().ended_pools.insert(pool);
   ended(Kind::pool);
   return CUDA_SUCCESS;
 }

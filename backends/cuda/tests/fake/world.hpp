@@ -126,7 +126,7 @@ struct World {
   std::set<Context*> contexts;  // all that were ever made: their objects stay
   std::set<Stream*> streams;
   std::set<Event*> events;
-  std::set<Pool*> pools;
+  std::set<Pool*> pools, ended_pools;  // no handle means another pool later
   std::vector<std::size_t> used;
   Observed observed;
   Id last_id = 0;
