@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "things.hpp"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <latch>
 #include <thread>
+#include <utility>
 
 #include "weir/resources/debug.hpp"
 #include "weir/resources/limiting.hpp"
@@ -77,15 +80,25 @@ Latch::Latch() {
   begun.wait();  // a fork must find the function under way, not still to come
 }
 
+void go_on(const std::function<void()>& work) {
+  try {
+    for (;;) work();
+  } catch (const Error& error) {
+    if (error.code() != Errc::device_lost) throw;
+  }
+  for (;;) pause();
+}
+
 void keep_working(const Device& device, int count) {
   auto& begun = *new std::latch(count);
   for (int i = 0; i < count; ++i) {
     std::thread([device, &begun] {
-      for (bool first = true;; first = false) {
+      bool first = true;
+      go_on([&] {
         Things things(device);
         things.work();
-        if (first) begun.count_down();
-      }
+        if (std::exchange(first, false)) begun.count_down();
+      });
     }).detach();
   }
   begun.wait();

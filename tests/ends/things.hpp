@@ -3,6 +3,7 @@
 // What a program may still have when it ends: objects of every kind of memory of one device, with work on them.
 
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ struct Latch {
   Latch();
   void open() { promise.set_value(); }
 };
+
+/// Do `work` again and again until the process ends; a device that is gone with it ends the work, and nothing else.
+[[noreturn]] void go_on(const std::function<void()>& work);
 
 /// Keeps `count` threads busy with Things::work until the process ends; returns when each has begun.
 void keep_working(const Device& device, int count);
