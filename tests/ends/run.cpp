@@ -104,13 +104,4 @@ testing::AssertionResult ends_well(const std::string& program, const std::vector
   return failure << "\nstdout: " << ended.out << "\nstderr: " << ended.err;
 }
 
-std::string no_forks_because() {
-  constexpr std::string_view built_with = WEIR_SANITIZERS;
-  if (built_with.find("thread") != built_with.npos) return "ThreadSanitizer ends a forked child that starts a thread";
-  if (built_with.find("address") != built_with.npos) {
-    return "AddressSanitizer's allocator has no fork handlers: what a thread had locked stays locked in the child";
-  }
-  return {};
-}
-
 }  // namespace weir::test
