@@ -85,12 +85,13 @@ int exit_in_another_thread(const Device& device) {
     say_done();
     std::exit(0);
   }).detach();
-  Things things(device);
+  std::optional<Things> things;
   go_on([&] {
-    things.work();
-    things.events.clear();
-    things.buffers.clear();
-    things.tensors.clear();
+    if (!things) things.emplace(device);
+    things->work();
+    things->events.clear();
+    things->buffers.clear();
+    things->tensors.clear();
   });
 }
 

@@ -19,10 +19,20 @@ std::vector<Device> first_devices() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Plugin, testing::ValuesIn(first_devices()), DeviceName());
+class PluginWithTheLibraryInside : public Plugin {
+ protected:
+  void SetUp() override {
+    if (const auto why = no_thread_locals_because(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
-TEST_P(Plugin, WithTheLibraryInsideIsUsedAgain) { EXPECT_TRUE(works("plugin_inside", "inside")); }
-TEST_P(Plugin, WithTheLibraryInsideStaysForItsWork) { EXPECT_TRUE(works("plugin_inside", "inside_with_work_left")); }
+INSTANTIATE_TEST_SUITE_P(Every, Plugin, testing::ValuesIn(first_devices()), DeviceName());
+INSTANTIATE_TEST_SUITE_P(Every, PluginWithTheLibraryInside, testing::ValuesIn(first_devices()), DeviceName());
+
+TEST_P(PluginWithTheLibraryInside, IsUsedAgain) { EXPECT_TRUE(works("plugin_inside", "inside")); }
+TEST_P(PluginWithTheLibraryInside, StaysForItsWork) {
+  EXPECT_TRUE(works("plugin_inside", "inside_with_work_left"));
+}
 TEST_P(Plugin, WithTheLibraryInTheExecutableGoes) { EXPECT_TRUE(works("plugin_outside", "outside")); }
 
 TEST(Plugins, WithAnUnusedLibraryGo) { EXPECT_TRUE(ends_well("plugin_inside", {"inside_unused", "host:0"})); }

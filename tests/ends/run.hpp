@@ -23,7 +23,11 @@ Ended run(const std::string& program, const std::vector<std::string>& arguments,
 /// Whether `run` ended in time with `code`, said nothing on stderr, and ended with the line "done" on stdout.
 testing::AssertionResult ends_well(const std::string& program, const std::vector<std::string>& arguments, int code = 0);
 
-/// Why forks of programs with threads cannot be tested in this build; empty when they can.
+/// Why something cannot be tested in this build, because a sanitizer does not take part in it; empty when it can: forks
+/// of programs with threads, ends of the main thread before others, libraries with thread-local objects that are
+/// loaded at run time.
 std::string no_forks_because();
+std::string no_end_of_main_thread_because();
+std::string no_thread_locals_because();
 
 }  // namespace weir::test

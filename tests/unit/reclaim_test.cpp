@@ -50,16 +50,20 @@ TEST_F(Reclaim, FreesAfterTheLastUse) {
 }
 
 TEST_F(Reclaim, LostTimelineKeepsMemoryUntilItsWorkIsOver) {
+  auto* gate = new FakeStream;
+  const auto gate_owner = spi::Ref<spi::StreamState>::adopt(gate);
+  gate->put(FakeStream::fill());
   fake->put(FakeStream::fill());
-  fake->refuse_next();  // what the worker tries next, which ends the timeline
-  fake->put(FakeStream::call([] {}));
+  fake->put(gate->wait_op(1));
   fake->put(FakeStream::fill());
+  fake->refuse_next();  // what the worker tries behind the gate, which ends the timeline
+  gate->finish(1);
   EXPECT_EQ(await_reports(1).size(), 1U);
   EXPECT_TRUE(fake->lost());
   release(point(3));
   detail::settle_releases(host_device().state());
   EXPECT_FALSE(freed) << "the first fill still runs";
-  fake->finish(1);
+  fake->finish(2);
   detail::drain_releases(host_device().state());
   EXPECT_TRUE(freed);
 }
