@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -56,7 +57,7 @@ pid_t start(const std::string& path, const std::vector<std::string>& arguments, 
 }
 
 // Both ends of file mean that nobody is left who could write.
-bool read_all(std::array<pollfd, 2>& ends, std::array<std::string*, 2> texts, Clock::time_point deadline) {
+bool read_all(std::span<pollfd, 2> ends, std::array<std::string*, 2> texts, Clock::time_point deadline) {
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
