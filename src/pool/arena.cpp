@@ -21,6 +21,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uin
   region.self = regions.begin();
   region.block = &block;
   region.owner = &owner;
+  region.whole = block.size / granule > largest_cut_up;
   bytes += block.size;
   Range& range = take_spare();
   range.segment = block.segment;
@@ -44,10 +45,11 @@ spi::Block& Arena::remove(Region& region) noexcept {
   return block;
 }
 
-Range* Arena::cut(RangeIndex& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search) {
+Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search) {
   make_spare(2);
   const std::uint64_t slack = alignment > granule ? alignment / granule - 1 : 0;
-  Range* range = index.take(granules + slack, search);
+  const bool large = granules + slack > largest_cut_up;
+  Range* range = index.take(granules + slack, search, large);
   if (!range) return nullptr;
   if (slack != 0) {
     const auto address = range->region->address() + (range->offset - range->region->block->offset);
@@ -58,7 +60,7 @@ Range* Arena::cut(RangeIndex& index, std::uint64_t granules, std::size_t alignme
       index.insert(front);
     }
   }
-  if (range->granules > granules) index.insert(split(*range, granules));
+  if (!large && range->granules > granules) index.insert(split(*range, granules));
   range->state = Range::State::live;
   return range;
 }
@@ -72,27 +74,32 @@ void Arena::insert_merged(Range& inserted) noexcept {
   Range* range = &inserted;
   if (merges(range->before, range)) {
     Range& left = *range->before;
-    index_of(left).remove(left);
+    remove(left);
     join(left, *range);
     range = &left;
   }
   if (merges(range, range->after)) {
     Range& right = *range->after;
-    index_of(right).remove(right);
+    remove(right);
     join(*range, right);
   }
-  index_of(*range).insert(*range);
+  insert(*range);
 }
 
 void Arena::clear(Range& range) noexcept {
-  index_of(range).remove(range);
+  remove(range);
   range.shard = nullptr;
   put(range);
 }
 
-RangeIndex& Arena::index_of(const Range& range) noexcept {
-  if (range.state == Range::State::bare) return bare_;
-  return range.shard ? range.shard->free : everyones;
+void Arena::insert(Range& range) noexcept {
+  if (range.state == Range::State::bare) return bare_.insert(range);
+  (range.shard ? range.shard->free : everyones).insert(range);
+}
+
+void Arena::remove(Range& range) noexcept {
+  if (range.state == Range::State::bare) return bare_.remove(range);
+  (range.shard ? range.shard->free : everyones).remove(range);
 }
 
 bool Arena::merges(const Range* left, const Range* right) const noexcept {

@@ -9,25 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "pool/range.hpp"
-#include "pool/range_index.hpp"
+#include "pool/arena_region.hpp"
+#include "pool/free_ranges.hpp"
 
 namespace weir::pool {
-
-/// One allocation from upstream, of at most most_bytes; or addresses, whose ranges end where no memory was yet.
-struct Region {
-  spi::Block* block = nullptr;  ///< upstream's
-  MemoryResource* owner = nullptr;
-  bool paged = false;
-  Range* first = nullptr;  ///< null for addresses without any memory
-  Range* last = nullptr;
-  std::list<Region>::iterator self;
-
-  [[nodiscard]] std::uint64_t address() const noexcept;  ///< of its first byte: device's, or host's where it has no other
-  [[nodiscard]] bool unused() const noexcept {
-    return !paged && first->state == Range::State::free && !first->shard && !first->after;
-  }
-};
 
 class Arena {
  public:
@@ -39,7 +24,7 @@ class Arena {
 
   /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of `index`; in no index then, and
   /// `live`. Null when there is none. Throws only for want of memory, and then did nothing.
-  Range* cut(RangeIndex& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search);
+  Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search);
   /// Make a range free for the stream of its shard, or for every one if it has none.
   void put(Range& range) noexcept;
   /// Make a range of a shard's index free for every stream.
@@ -70,12 +55,14 @@ class Arena {
   /// Have so many ranges at hand. Throws only for want of memory.
   void make_spare(std::size_t count);
 
-  RangeIndex everyones;  ///< free ranges that no stream still uses
+  std::uint64_t largest_cut_up = ~std::uint64_t{0};  ///< granules; larger requests get regions of their own
+  FreeRanges everyones;  ///< free ranges that no stream still uses
   std::list<Region> regions;
   std::size_t bytes = 0;  ///< of memory
 
  private:
-  RangeIndex& index_of(const Range& range) noexcept;
+  void insert(Range& range) noexcept;
+  void remove(Range& range) noexcept;
   bool merges(const Range* left, const Range* right) const noexcept;
   void join(Range& left, Range& right) noexcept;
   Range& split(Range& range, std::uint64_t granules) noexcept;

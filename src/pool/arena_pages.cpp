@@ -104,7 +104,7 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
   }
   for (Range* range = best.first;; range = range->after) {
     opening.parts.push_back({range, is_bare(*range)});
-    index_of(*range).remove(*range);
+    remove(*range);
     range->state = Range::State::live;
     if (range == best.last) return opening;
   }

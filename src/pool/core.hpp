@@ -73,7 +73,7 @@ class Core final : public Pool {
   static void settle_waiting(Shard& shard) noexcept;
   void settle_left() noexcept;
   void settle_all();
-  std::vector<spi::Block*> take_unused(std::size_t bytes_to_keep);
+  std::vector<spi::Block*> take_unused(std::size_t most_reserved);
   void give_back(const std::vector<spi::Block*>& blocks) noexcept;
   void note_peaks() noexcept;
   [[nodiscard]] std::size_t in_use() const noexcept;

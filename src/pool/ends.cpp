@@ -70,6 +70,7 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
   auto& core = static_cast<Core&>(*pool);
   if (options.paged) core.reserve_addresses();
+  if (!core.pages_) core.arena_.largest_cut_up = core.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
   Shortage shortage;

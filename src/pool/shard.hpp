@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "pool/range.hpp"
-#include "pool/range_index.hpp"
+#include "pool/free_ranges.hpp"
 #include "pool/shard_lock.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -94,7 +94,7 @@ class alignas(64) Shard {
   // Under the pool's mutex.
   Core* const core;
   spi::StreamState& stream;
-  RangeIndex free;  ///< usable on this stream at once, elsewhere after closed_at()
+  FreeRanges free;  ///< usable on this stream at once, elsewhere after closed_at()
   Shard* next = nullptr;  ///< list of the pool
   Shard* previous = nullptr;
 

@@ -91,15 +91,16 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
 // become larger than it ever was: it was too small for the request.
 bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
-  const auto give_back_unused = [&] {
-    const auto blocks = take_unused(0);
+  const auto give_back_unused = [&](std::size_t most_reserved) {
+    const auto blocks = take_unused(most_reserved);
     lock.unlock();
     give_back(blocks);
     lock.lock();
     return !blocks.empty();
   };
   const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
-  if (arena_.bytes + bytes > peak_reserved_ || room() < bytes) give_back_unused();
+  const auto most = std::min(peak_reserved_, limit_);
+  if (arena_.bytes + bytes > most) give_back_unused(most > bytes ? most - bytes : 0);
   if (room() < bytes) bytes = least;
   if (room() < bytes) {
     shortage.limit = limit_;
@@ -113,7 +114,7 @@ bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& 
     return got;
   };
   spi::Block* block = ask();
-  if (!block && give_back_unused()) block = ask();
+  if (!block && give_back_unused(0)) block = ask();
   if (!block) return false;
   try {
     lock.unlock();
@@ -246,12 +247,11 @@ void Core::settle_all() {
   }
 }
 
-// The blocks of regions that nobody uses, until at most `bytes_to_keep` are in no buffer.
-std::vector<spi::Block*> Core::take_unused(std::size_t bytes_to_keep) {
+// The blocks of regions that nobody uses, until at most `most_reserved` bytes are left.
+std::vector<spi::Block*> Core::take_unused(std::size_t most_reserved) {
   std::vector<spi::Block*> blocks;
   blocks.reserve(arena_.regions.size());
-  const auto used = in_use();
-  for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes - used > bytes_to_keep;) {
+  for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes > most_reserved;) {
     Region& region = *next++;
     if (region.unused()) blocks.push_back(&arena_.remove(region));
   }
@@ -297,7 +297,7 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
     if (pages_) {
       end_pages(bytes_to_keep, lock);
     } else {
-      blocks = take_unused(bytes_to_keep);
+      blocks = take_unused(in_use() + bytes_to_keep);
     }
     after = arena_.bytes;
   }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a pool has from upstream in one piece.
+
+#include <list>
+
+#include "pool/range.hpp"
+
+namespace weir::pool {
+
+/// One allocation from upstream, of at most most_bytes; or addresses, whose ranges end where no memory was yet.
+struct Region {
+  spi::Block* block = nullptr;  ///< upstream's
+  MemoryResource* owner = nullptr;
+  bool paged = false;
+  bool whole = false;  ///< made for one large request; serves only such
+  Range* first = nullptr;  ///< null for addresses without any memory
+  Range* last = nullptr;
+  std::list<Region>::iterator self;
+
+  [[nodiscard]] std::uint64_t address() const noexcept;  ///< of its first byte: device's, or host's where it has no other
+  [[nodiscard]] bool unused() const noexcept {
+    return !paged && first->state == Range::State::free && !first->shard && !first->after;
+  }
+};
+
+}  // namespace weir::pool
