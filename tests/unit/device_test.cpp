@@ -64,7 +64,7 @@ TEST(Devices, BackendsSayWhyTheyHaveNone) {
 
 TEST(Devices, WrongNamesAreRefusedWithTheListOfRightOnes) {
   for (const char* name :
-       {"", ":", ":0", "host:", "host:x", "host:-1", "host:+0", "host:0x0", "host:00000000000000000001", "host:0 ",
+       {"", ":", ":0", "host:", "host:x", "host:-1", "host:-0", "host:+0", "host:0x0", "host:00000000000000000001", "host:0 ",
         " host", "host:0:0", "host:1", "HOST", "gpu", "host:99999999999999999999"}) {
     EXPECT_ERROR(device(name), Errc::invalid_argument, "host:0") << name;
   }
