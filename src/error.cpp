@@ -25,6 +25,11 @@ class WeirCategory final : public std::error_category {
     }
     return "unknown weir error " + std::to_string(value);
   }
+  bool equivalent(const std::error_code& code, int condition) const noexcept override {
+    if (std::error_category::equivalent(code, condition)) return true;
+    return static_cast<Errc>(condition) == Errc::permission_denied &&  // said by the operating system
+           (code == std::errc::permission_denied || code == std::errc::operation_not_permitted);
+  }
 };
 
 std::string bytes_text(std::size_t bytes) {

@@ -17,6 +17,7 @@
 #include "fds.hpp"
 #include "fixture.hpp"
 #include "spawn.hpp"
+#include "weir/host.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::test {
@@ -243,6 +244,26 @@ TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
   EXPECT_ERROR(ipc::open(second(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))), stream),
                Errc::corrupt_descriptor, "ready");
   EXPECT_ERROR(ipc::open(with_file(forged), stream), Errc::corrupt_descriptor, "file descriptors");
+}
+
+// The sender may give less than its descriptor says.
+TEST(MalformedHostFile, ThatMayOnlyBeReadIsRefusedUnlessNoMoreIsAskedFor) {
+  const Stream stream(host_device());
+  Buffer buffer = host::make_shared_resource()->allocate(64, stream);
+  write(buffer, pattern(64, 1), stream);
+  stream.synchronize();
+  const ipc::Descriptor descriptor = buffer.ipc_descriptor(stream);
+  const auto open_with = [&](std::span<const std::byte> bytes) {
+    std::vector<UniqueFd> fds;
+    const auto path = "/proc/self/fd/" + std::to_string(descriptor.fds()[0].get());
+    fds.emplace_back(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    return ipc::open({bytes, std::move(fds)}, stream);
+  };
+  const auto before = open_fds();
+  EXPECT_ERROR(open_with(descriptor.bytes()), Errc::permission_denied, "mmap");
+  EXPECT_FDS(before);
+  const Bytes for_reading = wire::with(descriptor.bytes(), wire::flags, 1);
+  EXPECT_BYTES(read(open_with(for_reading), stream), pattern(64, 1));
 }
 
 TEST_P(Malformed, ReadOnlyIsObeyed) {

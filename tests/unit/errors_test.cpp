@@ -46,6 +46,13 @@ TEST(Errors, NativeCodesStay) {
   EXPECT_NE(error.code(), Errc::closed);
 }
 
+TEST(Errors, RefusalsOfTheOperatingSystemArePermissionDenied) {
+  for (const std::errc native : {std::errc::permission_denied, std::errc::operation_not_permitted}) {
+    const Error error(std::make_error_code(native), "why");
+    for (const Errc each : every) EXPECT_EQ(error.code() == each, each == Errc::permission_denied);
+  }
+}
+
 TEST(Errors, AreSystemErrorsAndCopyWithoutThrowing) {
   const Error original(Errc::closed, "gone");
   const Error copy = original;
