@@ -11,13 +11,17 @@
 namespace weir::test {
 namespace {
 
-class OwnExport : public OnMemory {
+/// Tests that count files: each ends with nothing on its way, which the next one would see closing.
+class Exports : public OnMemory {
  protected:
   void TearDown() override {
+    stream.synchronize();
     resource->trim(0);
     OnMemory::TearDown();
   }
 };
+
+class OwnExport : public Exports {};
 WEIR_FOR_EACH_EXPORTABLE(OwnExport);
 
 TEST_P(OwnExport, IsTheSameMemory) {
@@ -120,7 +124,7 @@ TEST_P(OwnExport, WrongStreamsAreRefused) {
   EXPECT_FDS(before);
 }
 
-class NoExport : public OnMemory {};
+class NoExport : public Exports {};
 WEIR_FOR_EACH_MEMORY(NoExport);
 
 TEST_P(NoExport, IsTruthful) {
