@@ -13,7 +13,7 @@ bool runs_over_shim();
 
 class FailingCuda final : public test::Injector {
  public:
-  explicit FailingCuda(const Device& device);
+  FailingCuda();
   ~FailingCuda() override;
 
   void arm(std::size_t nth, std::size_t code) override;
@@ -31,7 +31,6 @@ class FailingCuda final : public test::Injector {
  private:
   static std::size_t side_streams();
 
-  Device device_;
   shim::Arm arm_;
   shim::ArmFault arm_fault_;
   shim::Disarm disarm_;

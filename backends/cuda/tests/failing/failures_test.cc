@@ -42,7 +42,7 @@ class OnCuda : public testing::TestWithParam<test::Scenario> {
 
 TEST_P(OnCuda, CallsOfTheDriver) {
   const test::Stage stage(cuda::device(0));
-  FailingCuda injector(stage.device);
+  FailingCuda injector;
   if (GetParam().applies == nullptr || GetParam().applies(stage)) GetParam().run(stage);
   const long before = injector.events();
   fail_every_call(GetParam(), stage, injector);

@@ -106,7 +106,7 @@ int cold(const test::Scenario& scenario, std::size_t nth, std::size_t code, std:
     first = run(scenario, *gpu);
   }
   judge.expect(first.sane, first.text);
-  FailingCuda injector(gpu ? *gpu : host_device());
+  FailingCuda injector;
   injector.settle();
   const auto hit = injector.disarm();
   if (!hit) {
@@ -134,7 +134,7 @@ int fault(const test::Scenario& scenario, std::size_t nth) {
   if (scenario.applies && !scenario.applies(test::Stage(gpu))) return not_reached;
   const auto clean = run(scenario, gpu);
   judge.expect(!clean.thrown, "although nothing failed: " + clean.text);
-  FailingCuda injector(gpu);
+  FailingCuda injector;
   injector.settle();
   injector.arm_fault(nth);
   const auto first = run(scenario, gpu);
