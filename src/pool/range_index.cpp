@@ -13,14 +13,6 @@ constexpr unsigned none = ~0U;
 
 }  // namespace
 
-// Level 0 has one list for each number of granules below 32; level n the sizes from 2^(n+4) granules on.
-unsigned RangeIndex::list_of(std::uint64_t granules) noexcept {
-  if (granules < parts) return static_cast<unsigned>(granules);
-  const auto exponent = static_cast<unsigned>(std::bit_width(granules)) - 1;
-  const auto part = static_cast<unsigned>(granules >> (exponent - part_bits)) & (parts - 1);
-  return std::min((exponent - part_bits + 1) * parts + part, most_levels * parts - 1);
-}
-
 void RangeIndex::insert(Range& range) noexcept {
   const auto list = list_of(range.granules);
   Range*& head = heads_[list];
@@ -60,6 +52,7 @@ unsigned RangeIndex::next_list(unsigned list) const noexcept {
 }
 
 Range* RangeIndex::take(std::uint64_t granules, Search search) noexcept {
+  if (levels_ == 0) return nullptr;
   const auto list = list_of(granules);
   Range* range = best_of(list, granules, search);
   if (!range) {

@@ -4,7 +4,9 @@
 // (Masmano, Ripoll, Crespo, Real: "TLSF", 2004) with 32 classes to a doubling.
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "pool/range.hpp"
 
@@ -25,11 +27,12 @@ class RangeIndex {
   /// Call `function` on every range; it may remove that one.
   template <class F>
   void for_each(F function) const {
-    for (Range* head : heads_) {
-      while (head) {
-        Range* const next = static_cast<Range*>(head->next);
-        function(*head);
-        head = next;
+    for (auto levels = levels_; levels != 0; levels &= levels - 1) {
+      const auto level = static_cast<unsigned>(std::countr_zero(levels));
+      for (auto in_level = parts_[level]; in_level != 0; in_level &= in_level - 1) {
+        for (Range* range = heads_[level * parts + static_cast<unsigned>(std::countr_zero(in_level))]; range;) {
+          function(*std::exchange(range, static_cast<Range*>(range->next)));
+        }
       }
     }
   }
@@ -38,7 +41,13 @@ class RangeIndex {
   Range* best_of(unsigned list, std::uint64_t granules, Search search) const noexcept;
   static constexpr unsigned part_bits = 5, parts = 1U << part_bits;
   static constexpr unsigned most_levels = 34;  // up to 2^38 granules
-  static unsigned list_of(std::uint64_t granules) noexcept;
+  // Level 0 has one list for each number of granules below 32; level n the sizes from 2^(n+4) granules on.
+  static unsigned list_of(std::uint64_t granules) noexcept {
+    if (granules < parts) return static_cast<unsigned>(granules);
+    const auto exponent = static_cast<unsigned>(std::bit_width(granules)) - 1;
+    const auto part = static_cast<unsigned>(granules >> (exponent - part_bits)) & (parts - 1);
+    return (exponent - part_bits + 1) * parts + part;
+  }
   [[nodiscard]] unsigned next_list(unsigned list) const noexcept;
 
   std::uint64_t levels_ = 0;  // bit: some part of that level has a range
