@@ -86,6 +86,7 @@ Buffer MemoryResource::allocate_empty(const Stream& stream) {
 }
 
 spi::Block* MemoryResource::allocate_from(MemoryResource& upstream, const spi::Request& request, Shortage& shortage) {
+  if (spi::Block* const block = upstream.do_allocate_cached(request)) return block;
   return upstream.do_allocate(request, shortage);
 }
 

@@ -21,7 +21,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uin
   region.self = regions.begin();
   region.block = &block;
   region.owner = &owner;
-  region.whole = block.size / granule > largest_cut_up;
+  region.large = block.size / granule > largest_small;
   bytes += block.size;
   Range& range = take_spare();
   range.segment = block.segment;
@@ -45,11 +45,12 @@ spi::Block& Arena::remove(Region& region) noexcept {
   return block;
 }
 
-Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search) {
+Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search,
+                  bool large) {
   make_spare(2);
   const std::uint64_t slack = alignment > granule ? alignment / granule - 1 : 0;
-  const bool large = granules + slack > largest_cut_up;
-  Range* range = index.take(granules + slack, search, large);
+  const bool whole = large && !regions.front().paged;
+  Range* range = whole ? index.take_whole(granules + slack) : index.take(granules + slack, search, large);
   if (!range) return nullptr;
   if (slack != 0) {
     const auto address = range->region->address() + (range->offset - range->region->block->offset);
@@ -60,7 +61,7 @@ Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignme
       index.insert(front);
     }
   }
-  if (!large && range->granules > granules) index.insert(split(*range, granules));
+  if (!whole && range->granules > granules) index.insert(split(*range, granules));
   range->state = Range::State::live;
   return range;
 }
@@ -135,10 +136,8 @@ Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
   return rest;
 }
 
-void Arena::make_spare(std::size_t count) {
-  const Range* have = spare_;
-  for (; have && count != 0; --count) have = static_cast<const Range*>(have->next);
-  for (; count != 0; count -= std::min(count, per_slab)) {
+void Arena::make_slabs(std::size_t count) {
+  while (spare_count_ < count) {
     slabs_.reserve(slabs_.size() + 1);
     auto slab = std::make_unique<std::array<Range, per_slab>>();
     for (Range& range : *slab) recycle(range);
@@ -149,6 +148,7 @@ void Arena::make_spare(std::size_t count) {
 Range& Arena::take_spare() noexcept {
   Range* const range = spare_;
   spare_ = static_cast<Range*>(range->next);
+  --spare_count_;
   range->next = nullptr;
   return *range;
 }
@@ -156,6 +156,7 @@ Range& Arena::take_spare() noexcept {
 void Arena::recycle(Range& range) noexcept {
   range.next = spare_;
   spare_ = &range;
+  ++spare_count_;
 }
 
 }  // namespace weir::pool

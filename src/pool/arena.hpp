@@ -22,9 +22,9 @@ class Arena {
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
 
-  /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of `index`; in no index then, and
-  /// `live`. Null when there is none. Throws only for want of memory, and then did nothing.
-  Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search);
+  /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of `index`: of what it has for
+  /// `large` requests or for others. In no index then, and `live`. Null when there is none. Throws only for want of memory, and then did nothing.
+  Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   /// Make a range free for the stream of its shard, or for every one if it has none.
   void put(Range& range) noexcept;
   /// Make a range of a shard's index free for every stream.
@@ -32,8 +32,10 @@ class Arena {
 
   // For addresses.
 
-  /// Take them over, as add() does.
+  /// Take them over, as add() does: a quarter for requests of at most half a page, the rest for large ones.
   void add_addresses(MemoryResource& owner, spi::Block& block);
+  /// Those for the former, or for the latter.
+  [[nodiscard]] Region& addresses(bool large) noexcept { return large ? regions.front() : regions.back(); }
   /// Neighbours that together hold a request: free for every stream, or bare. Nobody else finds them meanwhile.
   struct Opening {
     struct Part {
@@ -42,9 +44,9 @@ class Arena {
     };
     std::vector<Part> parts;
   };
-  /// One that needs little memory, in multiples of `unit`. Nothing when there are too few of `capacity` addresses. Throws
-  /// only for want of memory, and then did nothing.
-  std::optional<Opening> open(Region& region, std::uint64_t granules, std::uint64_t unit, std::uint64_t capacity);
+  /// One that needs little memory, in multiples of `unit`. Nothing when there are too few addresses. Throws only for want of
+  /// memory, and then did nothing.
+  std::optional<Opening> open(Region& region, std::uint64_t granules, std::uint64_t unit);
   /// Make all of it free for every stream, now that it has memory; or what it was, when it has none.
   void close(const Opening& opening, bool has_memory) noexcept;
   /// Cut a piece out of a range that is free for every stream, and let nobody find it. `rest` becomes what follows it;
@@ -53,9 +55,12 @@ class Arena {
   /// What was lifted has no memory any more.
   void strip(Range& range) noexcept;
   /// Have so many ranges at hand. Throws only for want of memory.
-  void make_spare(std::size_t count);
+  void make_spare(std::size_t count) {
+    if (spare_count_ < count) make_slabs(count);
+  }
 
-  std::uint64_t largest_cut_up = ~std::uint64_t{0};  ///< granules; larger requests get regions of their own
+  /// Granules; larger requests are large. They get regions of their own where there are no addresses.
+  std::uint64_t largest_small = ~std::uint64_t{0};
   FreeRanges everyones;  ///< free ranges that no stream still uses
   std::list<Region> regions;
   std::size_t bytes = 0;  ///< of memory
@@ -68,6 +73,7 @@ class Arena {
   Range& split(Range& range, std::uint64_t granules) noexcept;
   void insert_merged(Range& range) noexcept;
   Range& add_behind(Region& region, std::uint64_t granules) noexcept;
+  void make_slabs(std::size_t count);
   Range& take_spare() noexcept;
   void recycle(Range& range) noexcept;
 
@@ -75,6 +81,7 @@ class Arena {
   static constexpr std::size_t per_slab = 31;  // and the alignment: a page
   std::vector<std::unique_ptr<std::array<Range, per_slab>>> slabs_;
   Range* spare_ = nullptr;
+  std::size_t spare_count_ = 0;
 };
 
 }  // namespace weir::pool

@@ -4,6 +4,7 @@
 
 #include "pool/arena.hpp"
 #include "pool/shard.hpp"
+#include "weir/spi/paged_segment.hpp"
 
 namespace weir::pool {
 namespace {
@@ -27,22 +28,24 @@ struct Place {
   std::uint64_t unused = 0;                 ///< of `first` or `last`, at the outer end, when that is bare
   bool unused_in_front = false;
   std::uint64_t behind = 0;  ///< granules after `last`, which is the region's last
+  std::uint64_t held = 0;    ///< granules with memory: where others lack the same, the most is used up
 };
 
 /// From `first` on in one direction, until there are enough granules. Says what is found; false when too little.
 template <Range* Range::*step>
 bool reach(Range* from, std::uint64_t granules, std::uint64_t unit, Place& place) noexcept {
-  std::uint64_t lacks = 0;
+  std::uint64_t lacks = 0, held = 0;
   for (Range* range = from; opens(range); range = range->*step) {
     if (is_bare(*range)) lacks += std::min<std::uint64_t>(range->granules, round_up(granules, unit));
+    held += is_bare(*range) ? 0 : range->granules;
     if (range->granules < granules) {
       granules -= range->granules;
       continue;
     }
-    if (lacks >= place.lacks) return true;
+    if (lacks > place.lacks || (lacks == place.lacks && held <= place.held)) return true;
     const bool forward = step == &Range::after;
     place = {forward ? from : range, forward ? range : from, lacks,
-             is_bare(*range) ? range->granules - round_up(granules, unit) : 0, !forward, 0};
+             is_bare(*range) ? range->granules - round_up(granules, unit) : 0, !forward, 0, held};
     return true;
   }
   return false;
@@ -51,19 +54,29 @@ bool reach(Range* from, std::uint64_t granules, std::uint64_t unit, Place& place
 }  // namespace
 
 void Arena::add_addresses(MemoryResource& owner, spi::Block& block) {
-  regions.emplace_front();
-  Region& region = regions.front();
-  region.self = regions.begin();
-  region.block = &block;
-  region.owner = &owner;
-  region.paged = true;
+  const auto granules = block.segment->size / granule, page = block.segment->paged()->page_bytes / granule;
+  const auto middle = granules / 4 / page * page;
+  largest_small = page / 2;
+  std::list<Region> added;
+  for (const bool large : {true, false}) {
+    added.emplace_back();
+    Region& region = added.back();
+    region.self = std::prev(added.end());
+    region.block = &block;
+    region.owner = &owner;
+    region.paged = true;
+    region.large = large;
+    region.begin = large ? middle : 0;
+    region.end = large ? granules : middle;
+  }
+  regions.splice(regions.begin(), added);
 }
 
-std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules, std::uint64_t unit,
-                                          std::uint64_t capacity) {
+std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules, std::uint64_t unit) {
   make_spare(2);
   Place best;
   bare_.for_each([&](Range& bare) {
+    if (bare.region != &region) return;
     Range* first = &bare;
     while (opens(first->before) && !is_bare(*first->before)) first = first->before;
     if (opens(first->before)) return;  // the run is looked at from its first bare range
@@ -79,11 +92,11 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
     held += range->granules;
     if (is_bare(*range)) lacking += range->granules;
   }
-  const auto end = region.last ? region.last->end() : 0;
+  const auto end = region.last ? region.last->end() : region.begin;
   if (held < granules) {
     const auto behind = round_up(granules - held, unit);
-    if (lacking + behind < best.lacks && behind <= capacity - end) {
-      best = {first, region.last, lacking + behind, 0, false, behind};
+    if (lacking + behind < best.lacks && behind <= region.end - end) {
+      best = {first, region.last, lacking + behind, 0, false, behind, 0};
     }
   }
   if (best.lacks == ~std::uint64_t{0}) return std::nullopt;
@@ -98,7 +111,10 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
     Range& outer = best.unused_in_front ? *best.first : *best.last;
     bare_.remove(outer);
     Range& rest = split(outer, best.unused_in_front ? best.unused : outer.granules - best.unused);
-    if (best.unused_in_front) best.first = &rest;
+    if (best.unused_in_front) {
+      if (best.last == best.first) best.last = &rest;
+      best.first = &rest;
+    }
     bare_.insert(outer);
     bare_.insert(rest);
   }
@@ -113,7 +129,7 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
 Range& Arena::add_behind(Region& region, std::uint64_t granules) noexcept {
   Range& range = take_spare();
   range.segment = region.block->segment;
-  range.offset = static_cast<std::size_t>(region.last ? region.last->end() : 0) * granule;
+  range.offset = static_cast<std::size_t>(region.last ? region.last->end() : region.begin) * granule;
   range.resource = region.owner;
   range.region = &region;
   range.granules = static_cast<std::uint32_t>(granules);

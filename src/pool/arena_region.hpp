@@ -8,12 +8,15 @@
 
 namespace weir::pool {
 
-/// One allocation from upstream, of at most most_bytes; or addresses, whose ranges end where no memory was yet.
+/// One allocation from upstream, of at most most_bytes; or a part of such addresses, whose ranges end where no memory was
+/// yet.
 struct Region {
   spi::Block* block = nullptr;  ///< upstream's
   MemoryResource* owner = nullptr;
   bool paged = false;
-  bool whole = false;  ///< made for one large request; serves only such
+  bool large = false;  ///< serves large requests only
+  std::uint64_t begin = 0;  ///< first granule, and the one after the last, of addresses: counted from the segment's
+  std::uint64_t end = 0;
   Range* first = nullptr;  ///< null for addresses without any memory
   Range* last = nullptr;
   std::list<Region>::iterator self;

@@ -19,12 +19,12 @@ spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
 }
 
 spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
-  if (spi::Block* const block = do_allocate_cached(request)) return block;
   spi::StreamState& stream = request.stream->state();
   auto* shard = static_cast<Shard*>(stream.attached(this));
   if (!shard) shard = &attach(stream);
   const auto granules = rounded(granules_for(request.bytes));
-  Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment}, shortage);
+  const bool large = granules_with_slack(granules, request.alignment) > arena_.largest_small;
+  Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment, large}, shortage);
   if (!range) return nullptr;
   const std::scoped_lock guard(shard->lock);
   return &begin(*shard, *range, request.bytes);

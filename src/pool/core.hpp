@@ -42,6 +42,7 @@ class Core final : public Pool {
     std::size_t bytes;
     std::uint64_t granules;  ///< rounded
     std::size_t alignment;
+    bool large;
   };
 
   Core(ResourcePtr upstream, const PoolOptions& options);
@@ -68,8 +69,8 @@ class Core final : public Pool {
     Progress progress{};
   };
   std::vector<Asked> ask_streams();
-  void flush(const std::vector<Asked>& streams) noexcept;
-  void flush(Shard& shard, const Progress& progress) noexcept;
+  void flush(const std::vector<Asked>& streams, std::size_t from = 0, std::size_t to = classes) noexcept;
+  void flush(Shard& shard, const Progress& progress, std::size_t from = 0, std::size_t to = classes) noexcept;
   static void settle_waiting(Shard& shard) noexcept;
   void settle_left() noexcept;
   void settle_all();
@@ -89,7 +90,7 @@ class Core final : public Pool {
     std::vector<std::uint64_t> to;
     std::vector<PageTable::Page> added;
   };
-  bool add_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
+  bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
   [[nodiscard]] std::vector<Idle> idle_pages() const;
   std::vector<Range*> lift(const std::vector<Idle>& pages);
@@ -116,7 +117,6 @@ class Core final : public Pool {
   bool growing_ = false;  // somebody is asking upstream
   std::thread::id grower_;  // who
   Arena arena_;
-  Region* paged_ = nullptr;  // all memory of a paged pool, by pages
   std::optional<PageTable> pages_;
   Shard* shards_ = nullptr;
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done

@@ -70,12 +70,12 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
   auto& core = static_cast<Core&>(*pool);
   if (options.paged) core.reserve_addresses();
-  if (!core.pages_) core.arena_.largest_cut_up = core.segment_bytes_ / granule;
+  if (!core.pages_) core.arena_.largest_small = core.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
   Shortage shortage;
   Lock lock(core.mutex_);
-  if (core.pages_ ? core.add_pages(bytes / granule, lock, shortage)
+  if (core.pages_ ? core.add_pages(bytes / granule, true, lock, shortage)
                   : core.add_region(nullptr, bytes, bytes, lock, shortage)) {
     return pool;
   }
@@ -97,7 +97,6 @@ void Core::reserve_addresses() {
     deallocate_to(*upstream_, *block);
     throw;
   }
-  paged_ = &arena_.regions.front();
   pages_.emplace(*block->segment->paged());
 }
 
@@ -250,6 +249,7 @@ void Core::give_back_all() noexcept {
     shard->free.for_each(closed);
     delete shard;
   }
+  if (pages_) arena_.regions.pop_back();  // the same block
   for (Region& region : arena_.regions) deallocate_to(*upstream_, *region.block);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Free ranges of one owner: those of regions that are cut up, and those of regions that were made for one large request
-// and serve only such again, so that no small buffer keeps much memory from going back.
+// Free ranges of one owner: for small requests, and for large ones, so that no small buffer keeps much memory from going
+// back.
 
 #include <algorithm>
 
@@ -16,26 +16,29 @@ class FreeRanges {
 
   void insert(Range& range) noexcept { of(range).insert(range); }
   void remove(Range& range) noexcept { of(range).remove(range); }
-  /// As RangeIndex::take; for `large` requests among the latter, and then with at most an eighth more.
+  /// As RangeIndex::take, among those.
   Range* take(std::uint64_t granules, Search search, bool large) noexcept {
-    if (!large) return cut_up_.take(granules, search);
-    Range* const range = whole_.take(granules, Search::thorough);
+    return (large ? large_ : small_).take(granules, search);
+  }
+  /// The same for a large request that gets all of it: of at most an eighth more.
+  Range* take_whole(std::uint64_t granules) noexcept {
+    Range* const range = large_.take(granules, Search::thorough);
     if (!range || range->granules <= granules + granules / 8) return range;
-    whole_.insert(*range);
+    large_.insert(*range);
     return nullptr;
   }
-  [[nodiscard]] std::uint64_t largest() const noexcept { return std::max(cut_up_.largest(), whole_.largest()); }
-  [[nodiscard]] bool empty() const noexcept { return cut_up_.empty() && whole_.empty(); }
+  [[nodiscard]] std::uint64_t largest() const noexcept { return std::max(small_.largest(), large_.largest()); }
+  [[nodiscard]] bool empty() const noexcept { return small_.empty() && large_.empty(); }
   template <class F>
   void for_each(F function) const {
-    cut_up_.for_each(function);
-    whole_.for_each(function);
+    small_.for_each(function);
+    large_.for_each(function);
   }
 
  private:
-  RangeIndex& of(const Range& range) noexcept { return range.region->whole ? whole_ : cut_up_; }
+  RangeIndex& of(const Range& range) noexcept { return range.region->large ? large_ : small_; }
 
-  RangeIndex cut_up_, whole_;
+  RangeIndex small_, large_;
 };
 
 }  // namespace weir::pool

@@ -6,7 +6,7 @@
 namespace weir::pool {
 
 PageTable::PageTable(spi::PagedSegment& segment) noexcept
-    : unit(segment.page_bytes / granule), capacity(segment.size / granule), segment_(segment) {}
+    : unit(segment.page_bytes / granule), segment_(segment) {}
 
 void PageTable::inside(std::uint64_t begin, std::uint64_t end, std::vector<Page>& found) const {
   const auto last = std::min<std::uint64_t>(end / unit, units_.size());

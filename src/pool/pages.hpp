@@ -21,7 +21,6 @@ class PageTable {
   explicit PageTable(spi::PagedSegment& segment) noexcept;
 
   const std::uint64_t unit;      ///< of the smallest page
-  const std::uint64_t capacity;  ///< of the addresses
 
   /// The pages that lie inside [begin, end) as a whole, in order.
   void inside(std::uint64_t begin, std::uint64_t end, std::vector<Page>& found) const;

@@ -13,8 +13,18 @@ namespace {
 
 using Page = PageTable::Page;
 
-// A driver needs some 20 microseconds for a page, whatever its size: larger requests get larger pages.
-constexpr std::uint64_t pages_per_request = 128;
+// Of new memory. A driver needs some 20 microseconds for a page whatever its size, and only pages that lie idle as a whole
+// can move. So a request gets few pages, but not fewer than one in `most_pages` of what the pool has.
+constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
+
+std::uint64_t round_up(std::uint64_t granules, std::uint64_t unit) noexcept {
+  return (granules + unit - 1) / unit * unit;
+}
+
+std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
+  const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
+  return round_up(std::max({wanted, request / most_per_request, unit}), unit);
+}
 
 }  // namespace
 
@@ -69,7 +79,7 @@ Core::Plan Core::plan(const Arena::Opening& opening) const {
     missing -= idle.page.granules;
     if (missing == 0) return plan;
   }
-  const auto most = (whole + pages_per_request * pages_->unit - 1) / (pages_per_request * pages_->unit) * pages_->unit;
+  const auto most = page_size(whole, arena_.bytes / granule, pages_->unit);
   for (Page& gap : gaps) {
     while (gap.granules != 0) {
       plan.added.push_back({gap.begin, std::min(most, gap.granules)});
@@ -101,9 +111,9 @@ bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   return true;
 }
 
-bool Core::add_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
+bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
-  const auto opening = arena_.open(*paged_, granules, pages_->unit, pages_->capacity);
+  const auto opening = arena_.open(arena_.addresses(large), granules, pages_->unit);
   if (!opening) return false;
   Plan wanted;
   std::vector<Range*> lifted;

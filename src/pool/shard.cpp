@@ -41,10 +41,15 @@ bool Shard::has_cached() const noexcept {
   return std::any_of(cached.begin(), cached.end(), [](const Range* range) { return range != nullptr; });
 }
 
-Range* Shard::take_all() noexcept {
+Range* Shard::take_all(std::size_t from, std::size_t to) noexcept {
   Range* all = nullptr;
-  for (std::size_t word = 0; word < present.size(); ++word) {
-    for (auto left = std::exchange(present[word], 0); left != 0; left &= left - 1) {
+  for (std::size_t word = from / 64; word * 64 < to; ++word) {
+    auto mask = ~std::uint64_t{0};
+    if (word == from / 64) mask <<= from % 64;
+    if (word == to / 64) mask &= ~(~std::uint64_t{0} << (to % 64));
+    const auto taken = present[word] & mask;
+    present[word] &= ~mask;
+    for (auto left = taken; left != 0; left &= left - 1) {
       const auto which = word * 64 + static_cast<std::size_t>(std::countr_zero(left));
       while (Range* const range = pop(which)) {
         range->next = all;

@@ -34,8 +34,8 @@ class alignas(64) Shard {
     present[which / 64] |= std::uint64_t{1} << (which % 64);
   }
   [[nodiscard]] bool has_cached() const noexcept;
-  /// Take all cached ranges out, as a list through `next`. Needs `lock`.
-  Range* take_all() noexcept;
+  /// Take the cached ranges of classes [from, to) out, as a list through `next`. Needs `lock`.
+  Range* take_all(std::size_t from = 0, std::size_t to = classes) noexcept;
   /// Set aside a range that other streams may still use. Needs `lock`.
   void wait(Range& range) noexcept {
     range.next = nullptr;
@@ -45,14 +45,14 @@ class alignas(64) Shard {
       first_waiting = &range;
     }
     last_waiting = &range;
-    ++waiting_count;
+    waiting_count += 1;
   }
   /// Latest closed_at() of those. Needs `lock`.
   [[nodiscard]] std::uint64_t last_closed() const noexcept;
   /// Take those out, oldest first. Needs `lock`.
   Range* take_waiting() noexcept {
     last_waiting = nullptr;
-    waiting_count = 0;
+    waiting_count -= waiting_count;
     return std::exchange(first_waiting, nullptr);
   }
 
@@ -84,7 +84,7 @@ class alignas(64) Shard {
   Counter<std::size_t> peak;
   Counter<std::uint64_t> allocations;
   Counter<std::uint64_t> hits;  ///< of these, from the cache
-  std::uint32_t waiting_count = 0;
+  Counter<std::uint32_t> waiting_count;
   std::uint32_t settle_at = 32;  ///< look at their uses again when that many wait
   Range* first_waiting = nullptr;  ///< closed, but used on other streams that are not done; oldest first
   Range* last_waiting = nullptr;

@@ -35,4 +35,9 @@ constexpr std::uint64_t rounded(std::uint64_t granules) noexcept {
   return (granules + step - 1) & ~(step - 1);
 }
 
+/// Granules of a range in which a request has its alignment wherever the range begins.
+constexpr std::uint64_t granules_with_slack(std::uint64_t granules, std::size_t alignment) noexcept {
+  return granules + (alignment > granule ? alignment / granule - 1 : 0);
+}
+
 }  // namespace weir::pool

@@ -7,18 +7,10 @@
 #include "pool/core.hpp"
 
 namespace weir::pool {
-namespace {
-
 using Search = RangeIndex::Search;
 
-std::uint64_t granules_with_slack(std::uint64_t granules, std::size_t alignment) noexcept {
-  return granules + (alignment > granule ? alignment / granule - 1 : 0);
-}
-
-}  // namespace
-
 Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
-  settle_waiting(shard);
+  if (shard.waiting_count != 0) settle_waiting(shard);
   std::vector<Asked> streams;  // ends without the lock
   Lock lock(mutex_);
   Range* range = cut(shard, wanted, Search::quick);
@@ -28,11 +20,19 @@ Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortag
     streams = ask_streams();
     lock.lock();
     note_peaks();
-    flush(streams);
+    const auto first_large = class_below(arena_.largest_small);
+    wanted.large ? flush(streams, first_large) : flush(streams, 0, first_large + 1);
     range = cut(shard, wanted, Search::thorough);
+    if (!range) {
+      flush(streams);
+      range = cut(shard, wanted, Search::thorough);
+    }
   }
   if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, lock);
   if (!range) range = grow(shard, wanted, lock, shortage);
+  if (!range && pages_ && !wanted.large) {
+    range = cut(shard, {wanted.bytes, wanted.granules, wanted.alignment, true}, Search::thorough);
+  }
   if (!range && reuse_ == ReusePolicy::wait_rather_than_fail) range = cut_waited_for(shard, wanted, lock);
   if (!range) {
     fill(shortage);
@@ -44,8 +44,11 @@ Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortag
 }
 
 Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
-  if (Range* const own = arena_.cut(shard.free, wanted.granules, wanted.alignment, search)) return own;
-  return arena_.cut(arena_.everyones, wanted.granules, wanted.alignment, search);
+  const auto from = [&](FreeRanges& index) {
+    return index.empty() ? nullptr : arena_.cut(index, wanted.granules, wanted.alignment, search, wanted.large);
+  };
+  Range* const own = from(shard.free);
+  return own ? own : from(arena_.everyones);
 }
 
 // Take what another stream used last, and let this one wait for that use.
@@ -53,7 +56,8 @@ Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock) {
   Range* range = nullptr;
   Shard* other = shards_;
   for (; other; other = other->next) {
-    if (other != &shard) range = arena_.cut(other->free, wanted.granules, wanted.alignment, Search::thorough);
+    if (other == &shard) continue;
+    range = arena_.cut(other->free, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
     if (range) break;
   }
   if (!range) return nullptr;
@@ -81,9 +85,9 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
   }
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
   if (granules > most_bytes / granule) return nullptr;
-  if (pages_) return add_pages(granules, lock, shortage) ? cut(shard, wanted, Search::thorough) : nullptr;
   const auto least = static_cast<std::size_t>(granules) * granule;
-  const bool added = add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
+  const bool added = pages_ ? add_pages(granules, wanted.large, lock, shortage)
+                            : add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
 }
 
@@ -159,21 +163,21 @@ std::vector<Core::Asked> Core::ask_streams() {
   return streams;
 }
 
-void Core::flush(const std::vector<Asked>& streams) noexcept {
+void Core::flush(const std::vector<Asked>& streams, std::size_t from, std::size_t to) noexcept {
   for (const Asked& asked : streams) {
     auto* const shard = static_cast<Shard*>(asked.stream->attached(this));
-    if (shard) flush(*shard, asked.progress);
+    if (shard) flush(*shard, asked.progress, from, to);
   }
 }
 
-// Hand what the shard caches to the indices: to everyone's where the stream is done with it. What was closed after
+// Hand what the shard caches in classes [from, to) to the indices: to everyone's where the stream is done with it. What was closed after
 // `outside` stays in the cache: others may have used it since.
-void Core::flush(Shard& shard, const Progress& progress) noexcept {
+void Core::flush(Shard& shard, const Progress& progress, std::size_t from, std::size_t to) noexcept {
   const auto [outside, over] = progress;
   Range* cached = nullptr;
   {
     const std::scoped_lock guard(shard.lock);
-    cached = shard.take_all();
+    cached = shard.take_all(from, to);
   }
   while (cached) {
     Range& range = *std::exchange(cached, static_cast<Range*>(cached->next));

@@ -135,7 +135,7 @@ TEST_F(ArenaTest, RandomProgramsAgreeWithIntervals) {
         const std::size_t alignment = granule << (below(4) == 0 ? below(4) : 0);
         const bool own = below(3) == 0;
         auto& index = own ? shard.free : arena.everyones;
-        Range* const range = arena.cut(index, wanted, alignment, Search::thorough);
+        Range* const range = arena.cut(index, wanted, alignment, Search::thorough, false);
         const auto slack = alignment / granule - 1;
         if (!range) {
           ASSERT_LT(model.largest(own ? Model::Piece::of_shard : Model::Piece::everyones), wanted + slack);
@@ -171,15 +171,15 @@ TEST_F(ArenaTest, RandomProgramsAgreeWithIntervals) {
 }
 
 TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {
-  Range* const a = arena.cut(arena.everyones, 4, granule, Search::quick);
-  Range* const b = arena.cut(arena.everyones, 4, granule, Search::quick);
+  Range* const a = arena.cut(arena.everyones, 4, granule, Search::quick, false);
+  Range* const b = arena.cut(arena.everyones, 4, granule, Search::quick, false);
   ASSERT_EQ(a->after, b);
   for (Range* range : {a, b}) range->shard = &shard;
   a->closed_at(7);
   b->closed_at(5);
   arena.put(*a);
   arena.put(*b);
-  Range* const whole = arena.cut(shard.free, 8, granule, Search::quick);
+  Range* const whole = arena.cut(shard.free, 8, granule, Search::quick, false);
   ASSERT_NE(whole, nullptr);
   EXPECT_EQ(whole->closed_at(), 7U);
   whole->shard = nullptr;

@@ -149,7 +149,7 @@ TEST_F(Paging, GrowsByWhatIsMissing) {
   Buffer small = pool->allocate(1000, stream);
   EXPECT_EQ(pool->stats().reserved, page);
   Buffer large = pool->allocate(3 * page, stream);
-  EXPECT_EQ(pool->stats().reserved, 4 * page) << "the rest of the first page serves";
+  EXPECT_EQ(pool->stats().reserved, 4 * page) << "one for small buffers";
   mark(large, 1);
   mark(small, 2);
   EXPECT_TRUE(marked(large, 1));
@@ -197,10 +197,32 @@ TEST_F(Paging, TrimGivesPagesBack) {
 }
 
 TEST_F(Paging, ThereMayBeTooFewAddresses) {
-  const auto pool = make({}, 4 * page);
-  EXPECT_FALSE(pool->try_allocate(5 * page, stream).has_value());
-  Buffer all = pool->allocate(4 * page, stream);
-  EXPECT_FALSE(pool->try_allocate(1, stream).has_value());
+  const auto pool = make({}, 8 * page);
+  EXPECT_FALSE(pool->try_allocate(7 * page, stream).has_value());
+  Buffer large = pool->allocate(6 * page, stream);
+  EXPECT_FALSE(pool->try_allocate(page, stream).has_value());
+  Buffer small = pool->allocate(page / 2, stream);
+  Buffer smaller = pool->allocate(page / 2 - 256, stream);
+}
+
+TEST_F(Paging, SmallBuffersKeepNoLargeMemory) {
+  const auto pool = make();
+  std::vector<Buffer> small, large;
+  for (int i = 0; i < 8; ++i) {
+    large.push_back(pool->allocate(page, stream));
+    small.push_back(pool->allocate(256, stream));
+  }
+  EXPECT_EQ(pool->stats().reserved, 9 * page);
+  large.clear();
+  large.push_back(pool->allocate(8 * page, stream));
+  EXPECT_EQ(pool->stats().reserved, 9 * page);
+}
+
+TEST_F(Paging, SmallRequestsGetLargeMemoryBeforeTheyFail) {
+  const auto pool = make({.initial_bytes = 256 * page, .limit = 256 * page});  // by pages that fit no small gap
+  std::vector<Buffer> small;
+  for (int i = 0; i < 4; ++i) small.push_back(pool->allocate(256, stream));
+  EXPECT_EQ(pool->stats().reserved, 256 * page);
 }
 
 // Closes and allocations of all sizes; upstream runs out of memory, or fails at some call. Nothing that lives is touched,
