@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bookkeeping: what the process takes from operator new for 100 000 live buffers of 4 KiB out of a new pool, for each of
-// them; the pool itself and its segments' objects included, the Buffer objects of the user not. Only weir: what others keep
-// is in their drivers, where nobody can count it.
+// bookkeeping: what the process takes from operator new for 100 000 live buffers of 4 KiB out of a new pool,
+// for each of them; the pool itself and its segments' objects included, the Buffer objects of the user not.
+// Only weir: what others keep is in their drivers, where nobody can count it.
 #include <vector>
 
 #include "counting.hpp"
@@ -29,8 +29,9 @@ void measure(benchmark::State& state, const Device& device) {
 }
 
 const Suite suite("", [](const Device& device) {
-  add_row(std::string(device.backend()) + "/bookkeeping/weir",
-          [device](benchmark::State& state) { measure(state, device); }, Timed::loop, Rounds::one);
+  add_row(
+      std::string(device.backend()) + "/bookkeeping/weir",
+      [device](benchmark::State& state) { measure(state, device); }, Timed::loop, Rounds::one);
 });
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// churn/1000: a thousand buffers of mixed sizes live; one at random is closed and another allocated. churn/1000-any: of
-// sizes that no two are likely to share.
+// churn/1000: a thousand buffers of mixed sizes live; one at random is closed and another allocated.
+// churn/1000-any: of sizes that no two are likely to share.
 
 #include "pool/sizes.hpp"
 #include "support/live.hpp"

@@ -8,7 +8,9 @@
 namespace weir::bench {
 
 inline void add_streams_with_fills(const Subject<Pooled>& weir) {
-  const Work<Pooled> fill = [](Buffer& buffer, const Stream& stream) { buffer.fill(std::uint32_t{1}, stream); };
+  const Work<Pooled> fill = [](Buffer& buffer, const Stream& stream) {
+    buffer.fill(std::uint32_t{1}, stream);
+  };
   add_streams(weir, mib, fill, "fills of 1 MiB instead of kernels");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// growth/SIZE: 256 MiB in buffers of one size from a new allocator that has nothing. Told as the time of one allocation.
+// growth/SIZE: 256 MiB in buffers of one size from a new allocator that has nothing. Told as the time of one
+// allocation.
 
 #include "support/live.hpp"
 #include "support/row.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// orders/same, orders/reverse, orders/shuffle: a thousand buffers of mixed sizes are allocated and then freed, first first,
-// last first, or at random. Told as the time of one allocation and one free.
+// orders/same, orders/reverse, orders/shuffle: a thousand buffers of mixed sizes are allocated and then
+// freed, first first, last first, or at random. Told as the time of one allocation and one free.
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// random/N: RMM's random-allocation benchmark, N allocations of 1 byte to 1 MiB and their frees, at most 16 000 MiB live, or
-// half of the device's memory. Told as the time of all of them, after one run that warms up.
+// random/N: RMM's random-allocation benchmark, N allocations of 1 byte to 1 MiB and their frees, at most 16
+// 000 MiB live, or half of the device's memory. Told as the time of all of them, after one run that warms up.
 
 #include <algorithm>
 

@@ -6,7 +6,8 @@
 
 namespace weir::bench {
 
-std::vector<RandomOperation> random_operations(std::size_t count, std::uint32_t most_bytes, std::size_t most_live) {
+std::vector<RandomOperation> random_operations(std::size_t count, std::uint32_t most_bytes,
+                                               std::size_t most_live) {
   constexpr unsigned allocations_percent = 73;
   std::minstd_rand random;
   std::uniform_int_distribution<std::uint32_t> size(1, most_bytes);

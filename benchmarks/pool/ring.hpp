@@ -28,7 +28,8 @@ class Ring {
   bool pop(T& thing) {
     const auto at = popped_.load(std::memory_order_relaxed);
     while (at == pushed_.load(std::memory_order_acquire)) {
-      if (closed_.load(std::memory_order_acquire) && at == pushed_.load(std::memory_order_acquire)) return false;
+      if (closed_.load(std::memory_order_acquire) && at == pushed_.load(std::memory_order_acquire))
+        return false;
       std::this_thread::yield();
     }
     thing = std::move(places_[at % places_.size()]);

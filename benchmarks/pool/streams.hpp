@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// streams/warm, streams/cold: four times an allocation, work on it, and its free, each on another of four streams, until all
-// is done (RMM's multi-stream benchmark). Warm: the streams have allocated before. Cold: a new allocator with 64 MiB ready,
-// which none of the streams has met.
+// streams/warm, streams/cold: four times an allocation, work on it, and its free, each on another of four
+// streams, until all is done (RMM's multi-stream benchmark). Warm: the streams have allocated before. Cold: a
+// new allocator with 64 MiB ready, which none of the streams has met.
 
 #include <functional>
 #include <memory>
@@ -41,7 +41,8 @@ void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& wo
       }
       state.SetLabel(label);
     };
-    add_row(subject, warm ? "streams/warm" : "streams/cold", body, Timed::by_itself).Unit(benchmark::kMicrosecond);
+    add_row(subject, warm ? "streams/warm" : "streams/cold", body, Timed::by_itself)
+        .Unit(benchmark::kMicrosecond);
   }
 }
 

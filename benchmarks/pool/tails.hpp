@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// tails/…: churn/1000 again, every operation timed by itself: the times that 1 % and 0.1 % of the allocations and of the
-// frees exceed. What two stamps take around nothing is taken off.
+// tails/…: churn/1000 again, every operation timed by itself: the times that 1 % and 0.1 % of the allocations
+// and of the frees exceed. What two stamps take around nothing is taken off.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace weir::bench {
 
 /// The least of the times that at least this share of all do not exceed, less `off`. Reorders them.
 inline double percentile(std::vector<std::int64_t>& times, double share, std::int64_t off) {
-  const auto rank = std::min(times.size() - 1, static_cast<std::size_t>(share * static_cast<double>(times.size())));
+  const auto rank =
+      std::min(times.size() - 1, static_cast<std::size_t>(share * static_cast<double>(times.size())));
   const auto at = times.begin() + static_cast<std::ptrdiff_t>(rank);
   std::nth_element(times.begin(), at, times.end());
   return static_cast<double>(std::max<std::int64_t>(0, *at - off));

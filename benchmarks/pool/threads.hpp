@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// threads/own/N: pairs of 4 KiB by N threads at once, each on a stream of its own. threads/one/N: all on the same stream.
-// Told as pairs per second, of all threads together.
+// threads/own/N: pairs of 4 KiB by N threads at once, each on a stream of its own. threads/one/N: all on the
+// same stream. Told as pairs per second, of all threads together.
 
 #include <algorithm>
 #include <memory>
@@ -47,9 +47,12 @@ void add_threads(const Subject<A>& subject) {
       auto& row = add_row(subject, (own ? "threads/own/" : "threads/one/") + std::to_string(threads),
                           [=](benchmark::State& state) {
                             const auto things = common->get(subject);
-                            const auto stream = own ? things->allocator->stream() : things->stream;
+                            const auto mine =
+                                things->allocator->stream();  // a thread that has one is known to the driver
+                            const auto& stream = own ? mine : things->stream;
                             const A& allocator = *things->allocator;
-                            for (std::size_t i = 0; i < subject.rounds(1000); ++i) allocator.pair(4 * kib, stream);
+                            for (std::size_t i = 0; i < subject.rounds(1000); ++i)
+                              allocator.pair(4 * kib, stream);
                             for (auto _ : state) allocator.pair(4 * kib, stream);
                             state.SetItemsProcessed(state.iterations());
                           });

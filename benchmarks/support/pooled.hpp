@@ -22,7 +22,9 @@ class Pooled {
       : device_(device), pool_(make_pool(device, options)) {}
 
   [[nodiscard]] Stream stream() const { return Stream(device_); }
-  [[nodiscard]] Held allocate(std::size_t bytes, const Stream& stream) const { return pool_->allocate(bytes, stream); }
+  [[nodiscard]] Held allocate(std::size_t bytes, const Stream& stream) const {
+    return pool_->allocate(bytes, stream);
+  }
   void free(Held& held, const Stream&) const { held.close(); }
   void pair(std::size_t bytes, const Stream& stream) const {
     benchmark::DoNotOptimize(pool_->allocate(bytes, stream));
@@ -38,8 +40,7 @@ class Pooled {
 static_assert(Ordered<Pooled>);
 
 inline Subject<Pooled> weir_on(const Device& device) {
-  return {std::string(device.backend()), "weir",
-          [device](std::size_t ready) {
+  return {std::string(device.backend()), "weir", [device](std::size_t ready) {
             return std::make_shared<Pooled>(device, PoolOptions{.initial_bytes = ready});
           }};
 }

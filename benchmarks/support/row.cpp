@@ -20,13 +20,14 @@ std::string size_name(std::size_t bytes) {
 }
 
 benchmark::internal::Benchmark& add_row(const std::string& name, Body body, Timed timed, Rounds rounds) {
-  auto* const row = benchmark::RegisterBenchmark(name.c_str(), [body = std::move(body)](benchmark::State& state) {
-    try {
-      body(state);
-    } catch (const std::exception& error) {
-      state.SkipWithError(error.what());
-    }
-  });
+  auto* const row =
+      benchmark::RegisterBenchmark(name.c_str(), [body = std::move(body)](benchmark::State& state) {
+        try {
+          body(state);
+        } catch (const std::exception& error) {
+          state.SkipWithError(error.what());
+        }
+      });
   timed == Timed::loop ? row->UseRealTime() : row->UseManualTime();
   if (rounds == Rounds::one) {
     row->Iterations(1);

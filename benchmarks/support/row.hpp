@@ -2,8 +2,9 @@
 #pragma once
 // Rows of the table: how one is named, registered and counted. table.py reads what comes out.
 //
-// A row is "backend/what", and a benchmark of it "backend/what/allocator". What it measured is, in this order: each of its
-// counters whose name ends in _ns, _bytes or _ratio, as a row of its own; time_each(); items per second; its time.
+// A row is "backend/what", and a benchmark of it "backend/what/allocator". What it measured is, in this
+// order: each of its counters whose name ends in _ns, _bytes or _ratio, as a row of its own; time_each();
+// items per second; its time.
 
 #include <benchmark/benchmark.h>
 
@@ -55,7 +56,8 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Call before benchmark::Initialize: rows then run for a twentieth of a second each, unless the arguments say.
+/// Call before benchmark::Initialize: rows then run for a twentieth of a second each, unless the arguments
+/// say.
 void choose_min_time(int argc, char** argv);
 
 }  // namespace weir::bench

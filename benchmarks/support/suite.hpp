@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A program's rows for one backend. One object of it at namespace scope; main() adds the rows of what the machine has.
+// A program's rows for one backend. One object of it at namespace scope; main() adds the rows of what the
+// machine has.
 
 #include <string_view>
 

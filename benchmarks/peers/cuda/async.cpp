@@ -13,7 +13,8 @@ CUmemoryPool make_pool_that_keeps() {
   CUmemoryPool pool = nullptr;
   must(cuda_driver().MemPoolCreate(&pool, &properties), "cuMemPoolCreate");
   std::uint64_t keep = UINT64_MAX;
-  must(cuda_driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep), "cuMemPoolSetAttribute");
+  must(cuda_driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
+       "cuMemPoolSetAttribute");
   return pool;
 }
 

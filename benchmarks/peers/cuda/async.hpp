@@ -20,7 +20,7 @@ class CudaAsync {
   using Held = CUdeviceptr;
 
   enum class Use {
-    tuned,         ///< a pool of its own that keeps all memory, as NVIDIA's guide says: release threshold UINT64_MAX
+    tuned,  ///< a pool of its own that keeps all memory, as NVIDIA's guide says: release threshold UINT64_MAX
     as_delivered,  ///< the device's default pool as it is
   };
   /// With `ready` bytes in the pool at once, if it keeps any.
@@ -34,13 +34,15 @@ class CudaAsync {
     CUdeviceptr address = 0;
     const auto result = pool_ ? driver_.MemAllocFromPoolAsync(&address, bytes, pool_, stream.get())
                               : driver_.MemAllocAsync(&address, bytes, stream.get());
-    if (result != CUDA_SUCCESS) [[unlikely]] must(result, pool_ ? "cuMemAllocFromPoolAsync" : "cuMemAllocAsync");
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      must(result, pool_ ? "cuMemAllocFromPoolAsync" : "cuMemAllocAsync");
     return address;
   }
   void free(Held& held, const Stream& stream) const {
     if (held == 0) return;
     const auto result = driver_.MemFreeAsync(std::exchange(held, 0), stream.get());
-    if (result != CUDA_SUCCESS) [[unlikely]] must(result, "cuMemFreeAsync");
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      must(result, "cuMemFreeAsync");
   }
   void pair(std::size_t bytes, const Stream& stream) const {
     Held held = allocate(bytes, stream);

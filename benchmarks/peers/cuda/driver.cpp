@@ -49,7 +49,8 @@ const CudaDriver& cuda_driver() {
 
 void must(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
-  throw std::runtime_error(std::string(call) + " failed with error " + std::to_string(static_cast<int>(result)));
+  throw std::runtime_error(std::string(call) + " failed with error " +
+                           std::to_string(static_cast<int>(result)));
 }
 
 void make_cuda_current() {

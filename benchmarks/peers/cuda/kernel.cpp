@@ -34,16 +34,20 @@ again:
 
 void launch(CUfunction kernel, CUstream stream, CUdeviceptr out) {
   std::array<void*, 1> arguments{&out};
-  must(cuda_driver().LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.data(), nullptr), "cuLaunchKernel");
+  must(cuda_driver().LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.data(), nullptr),
+       "cuLaunchKernel");
 }
 
-// It did run if its word is not what it was; the modelled driver's only kernel ends at once when its word is not 0.
+// It did run if its word is not what it was; the modelled driver's only kernel ends at once when its word is
+// not 0.
 void try_out(CUfunction kernel) {
   constexpr std::uint64_t untouched = 1;
   void* memory = nullptr;
-  must(cuda_driver().MemHostAlloc(&memory, sizeof untouched, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+  must(cuda_driver().MemHostAlloc(&memory, sizeof untouched,
+                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
        "cuMemHostAlloc");
-  const std::unique_ptr<void, void (*)(void*)> pinned(memory, [](void* data) { cuda_driver().MemFreeHost(data); });
+  const std::unique_ptr<void, void (*)(void*)> pinned(memory,
+                                                      [](void* data) { cuda_driver().MemFreeHost(data); });
   auto& word = *new (memory) std::uint64_t(untouched);
   CUstream stream = nullptr;
   must(cuda_driver().StreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");

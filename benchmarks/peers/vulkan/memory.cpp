@@ -16,7 +16,8 @@ namespace {
 
 void must(VkResult result, const char* call) {
   if (result == VK_SUCCESS) return;
-  throw std::runtime_error(std::string(call) + " failed with error " + std::to_string(static_cast<int>(result)));
+  throw std::runtime_error(std::string(call) + " failed with error " +
+                           std::to_string(static_cast<int>(result)));
 }
 
 PFN_vkGetInstanceProcAddr find_loader() {
@@ -30,9 +31,10 @@ PFN_vkGetInstanceProcAddr find_loader() {
 
 }  // namespace
 
-#define WEIR_BENCH_VULKAN_SYMBOLS(X)                                                                          \
-  X(vkDestroyInstance) X(vkEnumeratePhysicalDevices) X(vkGetPhysicalDeviceProperties2)                        \
-  X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkDestroyDevice) X(vkAllocateMemory) X(vkFreeMemory)
+#define WEIR_BENCH_VULKAN_SYMBOLS(X)                                                                     \
+  X(vkDestroyInstance)                                                                                   \
+  X(vkEnumeratePhysicalDevices) X(vkGetPhysicalDeviceProperties2) X(vkGetPhysicalDeviceMemoryProperties) \
+      X(vkCreateDevice) X(vkDestroyDevice) X(vkAllocateMemory) X(vkFreeMemory)
 
 struct VulkanMemory::Api {
 #define WEIR_BENCH_DECLARE(name) PFN_##name name = nullptr;
@@ -62,7 +64,7 @@ void VulkanMemory::find_functions() {
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   must(create(&info, nullptr, &instance_), "vkCreateInstance");
-#define WEIR_BENCH_LOAD(name)                                              \
+#define WEIR_BENCH_LOAD(name)                                       \
   api_->name = reinterpret_cast<PFN_##name>(get(instance_, #name)); \
   if (!api_->name) throw std::runtime_error("the Vulkan driver has no " #name);
   WEIR_BENCH_VULKAN_SYMBOLS(WEIR_BENCH_LOAD)
@@ -121,7 +123,8 @@ void VulkanMemory::free(Held& held, const Stream&) const noexcept {
 }
 
 Subject<VulkanMemory> vulkan_memory(const Device& device) {
-  // One for all rows: an instance and a device take longer to make than a row runs. Nothing of it outlives a row.
+  // One for all rows: an instance and a device take longer to make than a row runs. Nothing of it outlives a
+  // row.
   const auto shared = [device](std::size_t) {
     static const auto& made = *new auto(std::make_shared<VulkanMemory>(device));  // for ever
     return made;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// vkAllocateMemory and vkFreeMemory: what Vulkan has, and less than a user needs, who wants a VkBuffer besides. It knows no
-// streams: memory may be freed once nobody uses it.
+// vkAllocateMemory and vkFreeMemory: what Vulkan has, and less than a user needs, who wants a VkBuffer
+// besides. It knows no streams: memory may be freed once nobody uses it.
 
 #include <vulkan/vulkan.h>
 
