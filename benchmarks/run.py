@@ -18,6 +18,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 import table  # noqa: E402
@@ -142,6 +143,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("regex", nargs="?", default=".")
     arguments = parser.parse_args()
+    begin = time.monotonic()
     folder = arguments.build / "benchmarks"
     programs = sorted(path for path in folder.glob("bench_*") if path.is_file() and os.access(path, os.X_OK))
     if not programs:
@@ -155,10 +157,11 @@ def main():
     if not measured.rows:
         raise Failed(f"no row matches '{arguments.regex}'")
     facts = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit(),
-             "machine": machine(measured.context), "repetitions": arguments.repetitions}
+             "machine": machine(measured.context), "repetitions": arguments.repetitions,
+             "seconds": round(time.monotonic() - begin)}
     where = facts["machine"]
     print(f"\n{where['cpu']}, {where['cores']} cores; {where.get('cuda_device', 'no CUDA device')}; "
-          f"{where.get('compiler')}; commit {facts['commit'][:12]}\n\n{table.text_of(measured)}"
+          f"{where.get('compiler')}; commit {facts['commit'][:12]}; {facts['seconds']} s\n\n{table.text_of(measured)}"
           + "".join(f"  {line}\n" for line in remarks), end="")
     if arguments.json:
         summary = table.summary_of(measured)

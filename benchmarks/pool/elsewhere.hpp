@@ -2,8 +2,8 @@
 #pragma once
 // Allocated for one stream, last used on another: what allocation and free take together.
 //   elsewhere/idle     nothing is pending on the other stream
-//   elsewhere/pending  the other stream stands still while 256 are freed on it; then they become free, and so
-//   on elsewhere/thread   one thread allocates, another frees what it gets through a queue of 1024
+//   elsewhere/pending  the other stream stands still while 256 are freed on it, then it goes on, and again
+//   elsewhere/thread   one thread allocates, another frees what it gets through a queue of 1024
 
 #include <exception>
 #include <thread>

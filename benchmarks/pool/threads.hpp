@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "support/row.hpp"
@@ -39,10 +40,9 @@ class Common {
 
 template <Allocator A>
 void add_threads(const Subject<A>& subject) {
-  const int most = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
+  const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   for (const bool own : {true, false}) {
-    for (const int threads : {1, 4, 16}) {
-      if (threads > most) continue;
+    for (const int threads : std::set{1, std::min(4, most), std::min(16, most)}) {
       auto common = std::make_shared<Common<A>>();
       auto& row = add_row(subject, (own ? "threads/own/" : "threads/one/") + std::to_string(threads),
                           [=](benchmark::State& state) {
