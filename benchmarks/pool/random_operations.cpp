@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <random>
+#include <stdexcept>
 
 namespace weir::bench {
 
 std::vector<RandomOperation> random_operations(std::size_t count, std::uint32_t most_bytes,
                                                std::size_t most_live) {
   constexpr unsigned allocations_percent = 73;
-  std::minstd_rand random;
+  std::minstd_rand0 random;  // the library's default engine
   std::uniform_int_distribution<std::uint32_t> size(1, most_bytes);
   std::uniform_int_distribution<unsigned> percent(0, 99);
   std::uniform_int_distribution<std::size_t> place(0, count - 1);
@@ -32,6 +33,7 @@ std::vector<RandomOperation> random_operations(std::size_t count, std::uint32_t 
     live[which] = live.back();
     live.pop_back();
   }
+  if (!live.empty()) throw std::logic_error("random operations that leave something");
   return operations;
 }
 
