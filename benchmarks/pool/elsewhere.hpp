@@ -74,8 +74,8 @@ void add_elsewhere(const Subject<A>& subject) {
     consumer.join();
   });
   if constexpr (Ordered<A>) {
-    constexpr std::size_t batch =
-        256;  // a driver may let us wait when a thousand things are queued on a stream
+    // A driver may let us wait once a thousand things are queued on a stream, and nobody would let it go on then.
+    constexpr std::size_t batch = 256;
     const auto body = [subject](benchmark::State& state) {
       const auto allocator = subject.make(0);
       const auto stream = allocator->stream(), other = allocator->stream();

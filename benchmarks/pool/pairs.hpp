@@ -10,10 +10,11 @@ template <Allocator A>
 void add_pairs(const Subject<A>& subject) {
   for (const std::size_t bytes : {std::size_t{256}, 4 * kib, 64 * kib, mib, 64 * mib}) {
     add_row(subject, "pair/" + size_name(bytes), [subject, bytes](benchmark::State& state) {
-      const auto allocator = subject.make(0);
-      const auto stream = allocator->stream();
-      for (std::size_t i = 0; i < subject.rounds(1000); ++i) allocator->pair(bytes, stream);
-      for (auto _ : state) allocator->pair(bytes, stream);
+      const auto made = subject.make(0);
+      const A& allocator = *made;
+      const auto stream = allocator.stream();
+      for (std::size_t i = 0; i < subject.rounds(1000); ++i) allocator.pair(bytes, stream);
+      for (auto _ : state) allocator.pair(bytes, stream);
     });
   }
 }

@@ -47,8 +47,8 @@ void add_threads(const Subject<A>& subject) {
       auto& row = add_row(subject, (own ? "threads/own/" : "threads/one/") + std::to_string(threads),
                           [=](benchmark::State& state) {
                             const auto things = common->get(subject);
-                            const auto mine =
-                                things->allocator->stream();  // a thread that has one is known to the driver
+                            // Also where all use one: a thread that made a stream is known to the driver.
+                            const auto mine = things->allocator->stream();
                             const auto& stream = own ? mine : things->stream;
                             const A& allocator = *things->allocator;
                             for (std::size_t i = 0; i < subject.rounds(1000); ++i)
