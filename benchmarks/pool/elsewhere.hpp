@@ -74,7 +74,7 @@ void add_elsewhere(const Subject<A>& subject) {
     consumer.join();
   });
   if constexpr (Ordered<A>) {
-    // A driver may let us wait once a thousand things are queued on a stream, and nobody would let it go on then.
+    // A driver may let us wait once a thousand things are queued on a stream, and who would let it go on then?
     constexpr std::size_t batch = 256;
     const auto body = [subject](benchmark::State& state) {
       const auto allocator = subject.make(0);

@@ -7,14 +7,14 @@
 namespace weir::bench {
 
 /// Driver functions by the names that cuda.h gives them without "cu", in the form of the version.
-#define WEIR_BENCH_CUDA_SYMBOLS(X)                                                                       \
-  X(Init, 2000)                                                                                          \
-  X(DeviceGet, 2000) X(DevicePrimaryCtxRetain, 7000) X(CtxSetCurrent, 4000) X(StreamCreate, 2000)        \
-      X(StreamDestroy, 4000) X(StreamSynchronize, 2000) X(LaunchHostFunc, 10000) X(MemPoolCreate, 11020) \
-          X(MemPoolDestroy, 11020) X(MemPoolSetAttribute, 11020) X(MemAllocAsync, 11020)                 \
-              X(MemAllocFromPoolAsync, 11020) X(MemFreeAsync, 11020) X(MemHostAlloc, 2020)               \
-                  X(MemFreeHost, 2000) X(ModuleLoadData, 2000) X(ModuleGetFunction, 2000)                \
-                      X(LaunchKernel, 4000)
+#define WEIR_BENCH_CUDA_SYMBOLS(X)                                                                         \
+  X(Init, 2000)                                                                                            \
+  X(DeviceGet, 2000)                                                                                       \
+  X(DevicePrimaryCtxRetain, 7000) X(CtxSetCurrent, 4000) X(StreamCreate, 2000) X(StreamDestroy, 4000)      \
+      X(StreamSynchronize, 2000) X(LaunchHostFunc, 10000) X(MemPoolCreate, 11020) X(MemPoolDestroy, 11020) \
+          X(MemPoolSetAttribute, 11020) X(MemAllocAsync, 11020) X(MemAllocFromPoolAsync, 11020)            \
+              X(MemFreeAsync, 11020) X(MemHostAlloc, 2020) X(MemFreeHost, 2000) X(ModuleLoadData, 2000)    \
+                  X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)
 
 struct CudaDriver {
 #define WEIR_BENCH_DECLARE(name, version) decltype(&::cu##name) name = nullptr;
