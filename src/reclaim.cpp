@@ -55,12 +55,14 @@ class Reclaimer {
 
   void drain(const spi::DeviceState& device) {
     Lock lock(mutex_);
+    if (acts_here()) return;
     if (pending_[&device] != 0 && !running_) start();
     scanned_.wait(lock, [&] { return pending_[&device] == 0; });
   }
 
   bool settle(const spi::DeviceState& device) {
     Lock lock(mutex_);
+    if (acts_here()) return false;
     const auto before = pending_[&device];
     if (before != 0 && !running_) start();
     const auto enough = scans_ + 2;  // the scan under way may have passed an item already
@@ -75,12 +77,14 @@ class Reclaimer {
   }
 
  private:
+  [[nodiscard]] bool acts_here() const noexcept { return running_ && worker_id_ == std::this_thread::get_id(); }
+
   // Without the worker, who comes back when somebody needs one. What it was giving back is leaked, and so is what the
   // parent's drivers have.
   void begin_in_child() noexcept {
     new (&arrived_) std::condition_variable;  // the parent's threads wait on the old ones for ever
     new (&scanned_) std::condition_variable;
-    const bool lost = running_ && worker_id_ != std::this_thread::get_id();
+    const bool lost = running_ && !acts_here();
     if (lost) running_ = false;
     static auto& leaked = *new std::list<Item>;
     for (auto item = items_.begin(); item != items_.end();) {

@@ -68,6 +68,20 @@ TEST_F(Reclaim, LostTimelineKeepsMemoryUntilItsWorkIsOver) {
   EXPECT_TRUE(freed);
 }
 
+TEST_F(Reclaim, AnActionDoesNotWaitForItself) {
+  const auto& host = host_device().state();
+  fake->put(FakeStream::fill());
+  std::promise<bool> settled;
+  detail::run_after(host, point(1), [&] {
+    const bool some = detail::settle_releases(host);
+    detail::drain_releases(host);
+    settled.set_value(some);
+  });
+  fake->finish(1);
+  EXPECT_FALSE(settled.get_future().get());
+  detail::drain_releases(host);
+}
+
 TEST_F(Reclaim, RefusedFreeInOrderWaitsForTheStream) {
   fake->put(FakeStream::fill());
   fake->put(spi::FreeOp{std::move(segment)});
