@@ -89,6 +89,7 @@ std::string spi::DeviceState::describe() const {
 }
 
 void spi::DeviceState::fork(ForkMoment moment) noexcept {
+  moment == ForkMoment::before ? current.mutex.lock() : current.mutex.unlock();
   if (moment == ForkMoment::child && !backend->survives_fork) inherited = true;
 }
 

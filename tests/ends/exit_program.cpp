@@ -136,6 +136,30 @@ int early_handlers_that_drop_it(const Device& device) {
   return 0;
 }
 
+// Nobody takes it away: static objects that end late, and handlers, find it and use it.
+int with_current_resources(const Device& device) {
+  static std::optional<Buffer> kept;
+  static struct Asks {
+    Device device;
+    ~Asks() {
+      kept.reset();
+      const Stream stream(host_device());
+      Buffer bytes = current_resource(host_device())->allocate(small, stream);
+      bytes.fill(std::byte{5}, stream);
+      stream.synchronize();
+      if (bytes.host_data()[small - 1] != std::byte{5} || !current_resource(device)) std::abort();
+    }
+  } asks{device};
+  set_current_resource(host_device(), make_tracking(make_statistics(make_pool(host_device()))));
+  const Stream stream(device);
+  kept = current_resource(device)->allocate(small, stream);
+  kept->fill(std::byte{4}, stream);
+  stream.wait(Latch().event);
+  Buffer closed = current_resource(device)->allocate(small, stream);
+  closed.fill(std::byte{4}, stream);
+  return 0;
+}
+
 int quick(const Device& device) {
   fill_all_places(device);
   at_end->hold(Latch().event);
@@ -191,6 +215,7 @@ constexpr Way ways[] = {{"with_everything_alive", with_everything_alive},
                         {"exit_in_a_host_function", exit_in_a_host_function},
                         {"handlers_that_use_it", handlers_that_use_it},
                         {"early_handlers_that_drop_it", early_handlers_that_drop_it},
+                        {"with_current_resources", with_current_resources},
                         {"quick", quick},
                         {"at_once", at_once},
                         {"by_an_exception", by_an_exception},

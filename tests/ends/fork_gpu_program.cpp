@@ -47,6 +47,8 @@ void refuse_everything(Things& things) {
 #endif
   const Stream& stream = things.streams[1];
   refused("Stream", [&] { (void)Stream(device); });
+  refused("current_resource", [&] { (void)current_resource(device); });
+  refused("set_current_resource", [&] { set_current_resource(device, things.resources[0]); });
   refused("record", [&] { (void)stream.record(); });
   refused("synchronize", [&] { stream.synchronize(); });
   refused("synchronize for a while", [&] { (void)stream.synchronize(std::chrono::seconds{5}); });
@@ -129,6 +131,7 @@ void verify(Things& things) {
 void idle_objects() {
   const Loaded driver;
   Things things(driver.device);
+  things.resources.push_back(current_resource(driver.device));
   for (const Stream& stream : things.streams) stream.synchronize();
   in_child([&] {
     driver.libraries.forbid_new_ones();

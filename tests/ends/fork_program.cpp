@@ -220,6 +220,23 @@ void grandchildren() {
   join_child(child);
 }
 
+void current_resource_goes_on() {
+  const Stream stream(host_device());
+  const ResourcePtr pool = current_resource(host_device());
+  Buffer buffer = pool->allocate(small, stream);
+  buffer.fill(before, stream);
+  stream.synchronize();
+  in_child([&] {
+    require(current_resource(host_device()) == pool, "the child has the parent's");
+    Buffer more = current_resource(host_device())->allocate(small, stream);
+    more.copy_from(buffer, stream);
+    stream.synchronize();
+    require(holds(more, before), "it works in the child");
+    require(set_current_resource(host_device(), make_resource(host_device())) == pool, "the child takes another");
+  });
+  require(current_resource(host_device()) == pool, "the parent keeps its own");
+}
+
 void child_that_exits() {
   static Things things(host_device());
   std::fflush(nullptr);
@@ -243,6 +260,7 @@ constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"function_under_way", function_under_way},
                           {"fork_in_a_host_function", fork_in_a_host_function},
                           {"grandchildren", grandchildren},
+                          {"current_resource_goes_on", current_resource_goes_on},
                           {"child_that_exits", child_that_exits}};
 
 }  // namespace

@@ -20,6 +20,7 @@ TEST_F(Fork, DroppedStreamsGoOnInBoth) { EXPECT_TRUE(works("dropped_streams_go_o
 TEST_F(Fork, HalfAHostFunctionLosesItsStreamInTheChild) { EXPECT_TRUE(works("function_under_way")); }
 TEST_F(Fork, AHostFunctionMayFork) { EXPECT_TRUE(works("fork_in_a_host_function")); }
 TEST_F(Fork, ChildrenMayForkAgain) { EXPECT_TRUE(works("grandchildren")); }
+TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goes_on")); }
 TEST_F(Fork, AChildMayExit) { EXPECT_TRUE(works("child_that_exits")); }
 
 class ForkOfDevice : public Fork, public testing::WithParamInterface<Device> {

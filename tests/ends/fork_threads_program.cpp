@@ -38,6 +38,13 @@ void adapt(Shared& shared, const Device&) {
   (void)handle->stats();
   buffer.fill(constant, shared.other);
 }
+void exchange_current(Shared& shared, const Device& device) {
+  set_current_resource(host_device(), shared.adapted);
+  (void)current_resource(host_device())->allocate(256, shared.other);
+  set_current_resource(host_device(), nullptr);
+  (void)current_resource(device);
+  for (int i = 0; i < 1000; ++i) (void)current_resource(host_device());
+}
 void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
 void put(Shared& shared, const Device&) {
   shared.busy.wait(shared.other.record());
@@ -86,6 +93,10 @@ void use_in_child(Shared& shared) {
   shared.other.synchronize();
   require(holds(adapted, constant), "adaptors that others were using work in the child");
   adapted.close();
+  Buffer current = current_resource(host_device())->allocate(256, shared.busy);
+  set_current_resource(host_device(), shared.pageable);
+  require(current_resource(host_device()) == shared.pageable, "the current resource can be exchanged in the child");
+  current.close();
   require(holds(shared.read, constant), "bytes are whole");
   shared.used.use_on(shared.other);
   shared.used.fill(constant, shared.other);
@@ -111,7 +122,7 @@ void fork_often(int times, const Device& device) {
   auto& shared = *new Shared;  // leaked: the threads never end
   shared.read.fill(constant, shared.busy);
   shared.busy.synchronize();
-  std::vector<Round> rounds{allocate, adapt, record_uses, put, copy, hold_back, make_and_drop, share};
+  std::vector<Round> rounds{allocate, adapt, exchange_current, record_uses, put, copy, hold_back, make_and_drop, share};
   if (device.backend() != "host") rounds.push_back(use_device);
   std::vector<std::atomic<std::uint64_t>*> counts;
   for (const Round round : rounds) {

@@ -2,6 +2,8 @@
 #pragma once
 // What is behind a weir::Device. Backends derive from it and keep their driver handles there.
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,7 @@
 namespace weir::spi {
 
 /// One device of one backend. Made once, never destroyed (process exit cannot crash on it), immutable once published
-/// but for `inherited`.
+/// but for `inherited` and `current`.
 struct DeviceState {
   const Backend* backend = nullptr;
   int ordinal = 0;
@@ -27,6 +29,13 @@ struct DeviceState {
   /// In a forked child: the parent loaded the driver, which must not be called here any more. Changes only in the
   /// handler of a new child, where nobody else runs.
   bool inherited = false;
+
+  /// Of current_resource(). Under the mutex nothing is called or dropped.
+  struct Current {
+    std::mutex mutex;
+    ResourcePtr resource;                ///< null until somebody asked
+    std::weak_ptr<MemoryResource> pool;  ///< that is current by default
+  } current;
 
   DeviceState() : link_(*this) {}
   DeviceState(const DeviceState&) = delete;
