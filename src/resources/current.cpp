@@ -34,7 +34,8 @@ ResourcePtr current_resource(const Device& device) {
   Current& current = device.state().current;
   {
     const std::scoped_lock lock(current.mutex);
-    if (current.resource) [[likely]] return current.resource;
+    if (current.resource) [[likely]]
+      return current.resource;
   }
   ResourcePtr pool = default_pool(device);
   const std::scoped_lock lock(current.mutex);

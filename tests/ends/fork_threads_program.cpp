@@ -5,9 +5,11 @@
 #include <thread>
 
 #include "forking.hpp"
+#include "weir/interop/pmr.hpp"
 #include "weir/ipc.hpp"
 #include "weir/resources/debug.hpp"
 #include "weir/resources/limiting.hpp"
+#include "weir/resources/pool.hpp"
 #include "weir/resources/statistics.hpp"
 #include "weir/resources/tracking.hpp"
 
@@ -26,6 +28,7 @@ struct Shared {
   Buffer used = pageable->allocate(small, busy);    // recorded without a pause
   Buffer read = memfd->allocate(small, busy);       // its bytes never change
   Buffer for_device = pageable->allocate(small, busy);  // the device's use of it does not end in a child
+  PmrResource for_containers{make_pool(pageable)};
   std::atomic<bool> go{false};
 };
 
@@ -44,6 +47,9 @@ void exchange_current(Shared& shared, const Device& device) {
   set_current_resource(host_device(), nullptr);
   (void)current_resource(device);
   for (int i = 0; i < 1000; ++i) (void)current_resource(host_device());
+}
+void use_containers(Shared& shared, const Device&) {
+  for (int i = 0; i < 1000; ++i) (void)std::pmr::vector<int>(1, i, &shared.for_containers);
 }
 void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
 void put(Shared& shared, const Device&) {
@@ -97,6 +103,8 @@ void use_in_child(Shared& shared) {
   set_current_resource(host_device(), shared.pageable);
   require(current_resource(host_device()) == shared.pageable, "the current resource can be exchanged in the child");
   current.close();
+  const std::pmr::vector<int> numbers(1000, 7, &shared.for_containers);
+  require(numbers[999] == 7, "containers can be made in the child");
   require(holds(shared.read, constant), "bytes are whole");
   shared.used.use_on(shared.other);
   shared.used.fill(constant, shared.other);
@@ -122,7 +130,7 @@ void fork_often(int times, const Device& device) {
   auto& shared = *new Shared;  // leaked: the threads never end
   shared.read.fill(constant, shared.busy);
   shared.busy.synchronize();
-  std::vector<Round> rounds{allocate, adapt, exchange_current, record_uses, put, copy, hold_back, make_and_drop, share};
+  std::vector<Round> rounds{allocate, adapt, exchange_current, use_containers, record_uses, put, copy, hold_back, make_and_drop, share};
   if (device.backend() != "host") rounds.push_back(use_device);
   std::vector<std::atomic<std::uint64_t>*> counts;
   for (const Round round : rounds) {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/interop/buffer_table.hpp"
+
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "pool/shard_lock.hpp"
+#include "weir/spi/fork_link.hpp"
+
+namespace weir {
+namespace {
+
+std::uint64_t hash(const void* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) * 0x9e3779b97f4a7c15U;  // 2^64 divided by the golden ratio
+}
+
+struct Slot {
+  const void* address = nullptr;  // null: nothing
+  Buffer buffer;
+};
+
+/// Open addressing: a slot stands at its hash or behind it, with nothing empty between.
+class alignas(64) Shard {
+ public:
+  void put(const void* address, Buffer& buffer) {
+    const std::scoped_lock guard(lock);
+    if (4 * (used_ + 1) > 3 * slots_.size()) grow();
+    insert(address, buffer);
+    ++used_;
+  }
+
+  Buffer take(const void* address) noexcept {
+    const std::scoped_lock guard(lock);
+    if (used_ == 0) return {};
+    for (std::size_t at = home(address); slots_[at].address; at = after(at)) {
+      if (slots_[at].address != address) continue;
+      Buffer found = std::move(slots_[at].buffer);
+      close_gap(at);
+      --used_;
+      return found;
+    }
+    return {};
+  }
+
+  std::size_t size() const noexcept {
+    const std::scoped_lock guard(lock);
+    return used_;
+  }
+
+  mutable pool::ShardLock lock;
+
+ private:
+  std::size_t home(const void* address) const noexcept {
+    return static_cast<std::size_t>(hash(address) >> 24U) & (slots_.size() - 1);
+  }
+  std::size_t after(std::size_t at) const noexcept { return (at + 1) & (slots_.size() - 1); }
+
+  void insert(const void* address, Buffer& buffer) noexcept {
+    std::size_t at = home(address);
+    for (; slots_[at].address; at = after(at)) assert(slots_[at].address != address);
+    slots_[at].address = address;
+    slots_[at].buffer = std::move(buffer);
+  }
+
+  void grow() {
+    std::vector<Slot> old(slots_.empty() ? 8 : 2 * slots_.size());
+    old.swap(slots_);
+    for (Slot& slot : old) {
+      if (slot.address) insert(slot.address, slot.buffer);
+    }
+  }
+
+  // Move up what stands behind the gap and may stand in it.
+  void close_gap(std::size_t gap) noexcept {
+    const auto distance = [last = slots_.size() - 1](std::size_t from, std::size_t to) {
+      return (to - from) & last;
+    };
+    for (std::size_t at = after(gap); slots_[at].address; at = after(at)) {
+      if (distance(home(slots_[at].address), at) < distance(gap, at)) continue;
+      slots_[gap].address = slots_[at].address;
+      slots_[gap].buffer = std::move(slots_[at].buffer);
+      gap = at;
+    }
+    slots_[gap].address = nullptr;
+  }
+
+  std::vector<Slot> slots_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+struct BufferTable::State {
+  Shard& of(const void* address) noexcept { return shards.at(hash(address) >> 60U); }
+
+  void fork(spi::ForkMoment moment) noexcept {
+    for (Shard& shard : shards) moment == spi::ForkMoment::before ? shard.lock.lock() : shard.lock.unlock();
+  }
+
+  std::array<Shard, 16> shards;
+  spi::ForkLink link{*this};  // last
+};
+
+BufferTable::BufferTable() : state_(std::make_unique<State>()) {}
+BufferTable::~BufferTable() = default;
+
+void BufferTable::put(const void* address, Buffer buffer) { state_->of(address).put(address, buffer); }
+Buffer BufferTable::take(const void* address) noexcept { return state_->of(address).take(address); }
+
+std::size_t BufferTable::size() const noexcept {
+  std::size_t sum = 0;
+  for (const Shard& shard : state_->shards) sum += shard.size();
+  return sum;
+}
+
+}  // namespace weir
