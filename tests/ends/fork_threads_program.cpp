@@ -2,6 +2,7 @@
 // Forks often while other threads are inside every lock of the library: fork_threads_program <times> <device>.
 #include <atomic>
 #include <cstdlib>
+#include <list>
 #include <thread>
 
 #include "forking.hpp"
@@ -49,7 +50,7 @@ void exchange_current(Shared& shared, const Device& device) {
   for (int i = 0; i < 1000; ++i) (void)current_resource(host_device());
 }
 void use_containers(Shared& shared, const Device&) {
-  for (int i = 0; i < 1000; ++i) (void)std::pmr::vector<int>(1, i, &shared.for_containers);
+  for (int i = 0; i < 3000; ++i) (void)std::pmr::vector<int>(1, i, &shared.for_containers);
 }
 void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
 void put(Shared& shared, const Device&) {
@@ -103,8 +104,9 @@ void use_in_child(Shared& shared) {
   set_current_resource(host_device(), shared.pageable);
   require(current_resource(host_device()) == shared.pageable, "the current resource can be exchanged in the child");
   current.close();
-  const std::pmr::vector<int> numbers(1000, 7, &shared.for_containers);
-  require(numbers[999] == 7, "containers can be made in the child");
+  std::pmr::list<int> numbers(&shared.for_containers);
+  for (int i = 0; i < 200; ++i) numbers.push_back(i);
+  require(numbers.back() == 199, "containers can be filled in the child");
   require(holds(shared.read, constant), "bytes are whole");
   shared.used.use_on(shared.other);
   shared.used.fill(constant, shared.other);

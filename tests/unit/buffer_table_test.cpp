@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <latch>
 #include <map>
 #include <random>
 #include <thread>
@@ -76,11 +77,14 @@ TEST_F(BufferTables, AgreeWithAMap) {
 
 TEST_F(BufferTables, EightThreadsShareOne) {
   BufferTable table;
+  constexpr std::uint64_t times = 20000;
+  std::latch begin(8);
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
-      for (std::uint64_t i = 1; i <= 2000; ++i) {
+      begin.arrive_and_wait();
+      for (std::uint64_t i = 1; i <= times; ++i) {
         table.put(address(8 * i + t), pool->allocate(1 + t, own));
         if (i % 4 == 0) continue;
         EXPECT_EQ(table.take(address(8 * i + t)).size(), 1 + t) << i;
@@ -88,7 +92,7 @@ TEST_F(BufferTables, EightThreadsShareOne) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(table.size(), 8 * 500U);
+  EXPECT_EQ(table.size(), 8 * times / 4);
 }
 
 }  // namespace

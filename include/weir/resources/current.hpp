@@ -9,7 +9,7 @@ namespace weir {
 
 /// The resource of `device` for code that was given none: what `set_current_resource` named last, and until
 /// then a pool, `make_pool(device)`, made when somebody asks first. The same for all threads, never null. A
-/// short lock and a count, about 20 ns: take it once, not for every buffer.
+/// short lock and a count, about 10 ns: take it once, not for every buffer.
 ///
 /// At the end of the process current resources are left to the operating system, like all state of the
 /// library: take one out of here before if it does something at its end (logging, tracking). A forked child
