@@ -9,6 +9,7 @@
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/resources/aligned.hpp"
+#include "weir/resources/callback.hpp"
 #include "weir/resources/current.hpp"
 #include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <latch>
@@ -185,7 +186,10 @@ TEST_P(PmrOverPool, MemoryThatIsStillInUseIsWaitedFor) {
     std::memset(address, 2, page);
     return std::pair(static_cast<unsigned char*>(address), in_time);
   });
-  while (pool->pool_stats().waits == 0) std::this_thread::yield();
+  const auto returned = [&] {
+    return allocated.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
+  };
+  while (pool->pool_stats().waits == 0 && !returned()) std::this_thread::yield();
   opened = true;
   gate.open();
   const auto [bytes, in_time] = allocated.get();

@@ -134,14 +134,15 @@ TEST_F(Allocators, SynchronousMemoryIsForEveryStream) {
   std::optional<Busy> busy(stream.get());
   void* const address = allocator.allocate(stream.get(), page);
   allocator.deallocate(stream.get(), address);
-  std::atomic<bool> released{false};
+  std::atomic<bool> released{false}, returned{false};
   std::thread waits([&] {
     void* const again = allocator.allocate_sync(page);
+    returned = true;
     EXPECT_TRUE(released) << "the stream was not done with it";
     EXPECT_EQ(again, address);
     allocator.deallocate_sync(again);
   });
-  while (memory->pool_stats().waits == 0) std::this_thread::yield();
+  while (memory->pool_stats().waits == 0 && !returned) std::this_thread::yield();
   released = true;
   busy->release();
   waits.join();

@@ -9,7 +9,8 @@ extern "C" {
 CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device);  // the form of CUDA 3.2
 CUresult CUDAAPI fake_cuMemPrefetchAsync(CUdeviceptr at, size_t bytes, CUdevice to, CUstream on);  // of CUDA 8
 
-CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint64_t,
+                                  CUdriverProcAddressQueryResult* result) {
   static const auto& table = *new std::map<std::string, void*>{
       {"cuCtxCreate", reinterpret_cast<void*>(&fake_cuCtxCreate)},
       {"cuMemPrefetchAsync", reinterpret_cast<void*>(&fake_cuMemPrefetchAsync)},
@@ -23,6 +24,7 @@ CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint6
   };
   const auto found = table.find(name);
   *address = found == table.end() ? nullptr : found->second;
+  if (result) *result = *address ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return CUDA_SUCCESS;
 }
 

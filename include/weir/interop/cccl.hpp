@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Resources of weir as resources of CCCL (cuda::mr), and the other way round. Optional: needs CCCL 3.2 or
+// newer in front of an older one of the CUDA toolkit, and the CUDA backend. Not part of weir.hpp, because
+// <cuda/memory_resource> takes seconds to compile.
+
+#if !__has_include(<cuda/std/version>)
+#error \
+    "weir/interop/cccl.hpp: CCCL's headers were not found; pip install nvidia-cuda-cccl, or add CCCL's folder with -I"
+#endif
+#include <cuda/std/version>
+#if !defined(CCCL_VERSION) || CCCL_VERSION < 3002000
+#error \
+    "weir/interop/cccl.hpp needs CCCL 3.2 or newer; put a newer one's folder in front of the toolkit's with -I"
+#endif
+
+#include <cuda/memory_resource>
+#include <cuda/stream_ref>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "weir/cuda.hpp"
+#include "weir/error.hpp"
+#include "weir/interop/cuda_allocator.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/resources/callback.hpp"
+#include "weir/stream.hpp"
+
+namespace weir::cccl {
+
+/// Whether a list of properties has one.
+template <class Property, class... Properties>
+inline constexpr bool includes = (std::is_same_v<Property, Properties> || ...);
+
+/// A resource of weir that satisfies `cuda::mr::resource_with<…, Properties…>`: what `cuda::buffer`,
+/// `any_resource` and RMM's containers take. A value of 16 bytes; copies are equal, share what is allocated,
+/// and keep the resource.
+///
+/// Order is that of cuda::Allocator: memory is usable on the stream given, reused after what the stream has
+/// when it comes back, and streams may end when they like. Allocating throws OutOfMemory, a std::bad_alloc.
+template <class... Properties>
+class Resource {
+  static constexpr bool for_host = includes<::cuda::mr::host_accessible, Properties...>;
+  static constexpr bool for_device = includes<::cuda::mr::device_accessible, Properties...>;
+  static_assert(for_host || for_device,
+                "say who accesses the memory: cuda::mr::host_accessible, device_accessible");
+
+ public:
+  using default_queries = ::cuda::mr::properties_list<Properties...>;
+
+  /// Throws unsupported when the memory is not accessible as the properties say, or not of CUDA or the host.
+  explicit Resource(ResourcePtr resource)
+      : allocator_(std::make_shared<cuda::Allocator>(checked(std::move(resource)))) {}
+
+  [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes,
+                               std::size_t alignment = default_alignment) {
+    return allocator_->allocate(stream.get(), bytes, alignment);
+  }
+  void deallocate(::cuda::stream_ref stream, void* address, std::size_t /*bytes*/,
+                  std::size_t /*alignment*/ = default_alignment) noexcept {
+    allocator_->deallocate(stream.get(), address);
+  }
+  [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
+    return allocator_->allocate_sync(bytes, alignment);
+  }
+  void deallocate_sync(void* address, std::size_t /*bytes*/,
+                       std::size_t /*alignment*/ = default_alignment) noexcept {
+    allocator_->deallocate_sync(address);
+  }
+
+  [[nodiscard]] const ResourcePtr& resource() const noexcept { return allocator_->resource(); }
+
+  friend bool operator==(const Resource& a, const Resource& b) noexcept {
+    return a.allocator_ == b.allocator_;
+  }
+
+  template <class Property>
+  requires includes<Property, Properties...>
+  friend void get_property(const Resource& /*resource*/, Property /*property*/) noexcept {}
+
+ private:
+  static ResourcePtr checked(ResourcePtr resource) {
+    if (!resource) throw Error(Errc::invalid_argument, "cccl::Resource: the resource is null");
+    const auto refuse = [&](const char* whom) {
+      throw Error(Errc::unsupported,
+                  "cccl::Resource: memory of " + resource->name() + " is not accessible by the " + whom);
+    };
+    if (for_host && !resource->is_host_accessible()) refuse("host");
+    const bool on_host = resource->kind() == MemoryKind::pageable || resource->kind() == MemoryKind::shared;
+    if (for_device && (on_host || !resource->is_device_accessible())) refuse("device");
+    return resource;
+  }
+
+  std::shared_ptr<cuda::Allocator> allocator_;
+};
+
+using DeviceResource = Resource<::cuda::mr::device_accessible>;  ///< any CUDA memory
+using HostResource = Resource<::cuda::mr::host_accessible>;      ///< pageable, pinned, managed
+using SharedResource =
+    Resource<::cuda::mr::device_accessible, ::cuda::mr::host_accessible>;  ///< pinned, managed
+
+/// A resource of CCCL or RMM as one of weir, of `device`: pools, adaptors and buffers of weir stand on it.
+/// Accessible as its properties say. On a CUDA device, what allocates in stream order does so on a stream of
+/// its own, and gets its memory back when no use is left, without a wait of the host. See
+/// make_callback_resource for the rest; theirs must be safe to call on several threads, as CCCL's are.
+template <class Theirs>
+requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
+[[nodiscard]] ResourcePtr make_resource(Theirs&& theirs, const Device& device, std::string name = "cccl") {
+  using Resource = std::remove_cvref_t<Theirs>;
+  struct Lent {
+    Resource resource;
+    Stream stream;
+    ::cuda::stream_ref native;  ///< the same
+  };
+  constexpr bool in_order = ::cuda::mr::resource<Resource>;
+  const bool ordered = in_order && device.backend() == "cuda";
+  Stream stream(device);
+  const ::cuda::stream_ref native{ordered ? cuda::native(stream) : ::cudaStream_t{}};
+  auto lent = std::make_shared<Lent>(Lent{std::forward<Theirs>(theirs), std::move(stream), native});
+
+  CallbackOptions options;
+  options.name = std::move(name);
+  options.host_accessible = ::cuda::has_property<Resource, ::cuda::mr::host_accessible>;
+  options.device_accessible =
+      device.backend() == "host" || ::cuda::has_property<Resource, ::cuda::mr::device_accessible>;
+  options.deallocate = [lent, ordered](void* address, std::size_t bytes) {
+    if constexpr (in_order) {
+      if (ordered) return lent->resource.deallocate(lent->native, address, bytes, default_alignment);
+    }
+    lent->resource.deallocate_sync(address, bytes, default_alignment);
+  };
+  options.allocate = [lent, ordered, give_back = options.deallocate](std::size_t bytes,
+                                                                     const Stream& user) -> void* {
+    try {
+      if constexpr (in_order) {
+        if (ordered) {
+          void* const address = lent->resource.allocate(lent->native, bytes, default_alignment);
+          try {
+            user.wait(lent->stream.record());
+          } catch (...) {
+            give_back(address, bytes);
+            throw;
+          }
+          return address;
+        }
+      }
+      return lent->resource.allocate_sync(bytes, default_alignment);
+    } catch (const ::cuda::cuda_error& error) {
+      if (error.status() == ::cudaErrorMemoryAllocation) return nullptr;
+      throw;
+    }
+  };
+  return make_callback_resource(device, std::move(options));
+}
+
+}  // namespace weir::cccl
