@@ -8,6 +8,7 @@
 
 #include "bind.hpp"
 #include "weir/host.hpp"
+#include "weir/resources/current.hpp"
 
 namespace weir::python {
 namespace {
@@ -90,6 +91,24 @@ void bind_resources(nb::module_& m) {
       nb::sig("def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) "
               "-> MemoryResource"),
       "The plain resource of one kind of memory; None is the device's default kind.");
+
+  m.def(
+      "current_resource",
+      [](std::optional<Device> device) {
+        return without_gil([&] { return current_resource(device ? *device : best_device()); });
+      },
+      nb::arg("device").none() = nb::none(),
+      nb::sig("def current_resource(device: Device | None = None) -> MemoryResource"),
+      "The resource that this process agreed on for `device` (None: best_device()): a pool, until set_current_resource "
+      "names another.");
+  m.def(
+      "set_current_resource",
+      [](const Device& device, std::optional<ResourcePtr> resource) {
+        return without_gil([&] { return set_current_resource(device, resource ? std::move(*resource) : nullptr); });
+      },
+      nb::arg("device"), nb::arg("resource").none(),
+      nb::sig("def set_current_resource(device: Device, resource: MemoryResource | None) -> MemoryResource"),
+      "Make `resource` the current one of `device`, None for its pool, and return the previous one.");
 }
 
 }  // namespace weir::python

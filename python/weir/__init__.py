@@ -28,11 +28,13 @@ from ._weir import (
     backends,
     best_device,
     borrow_cuda_stream,
+    current_resource,
     device,
     devices,
     from_dlpack,
     host_device,
     make_resource,
+    set_current_resource,
 )
 
 __all__ = [
@@ -52,10 +54,12 @@ __all__ = [
     "backends",
     "best_device",
     "borrow_cuda_stream",
+    "current_resource",
     "device",
     "devices",
     "from_dlpack",
     "host_device",
     "ipc",
     "make_resource",
+    "set_current_resource",
 ]

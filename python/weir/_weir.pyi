@@ -258,6 +258,15 @@ class MemoryResource:
 def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) -> MemoryResource:
     """The plain resource of one kind of memory; None is the device's default kind."""
 
+def current_resource(device: Device | None = None) -> MemoryResource:
+    """
+    The resource that this process agreed on for `device` (None: best_device()): a pool, until set_current_resource
+    names another.
+    """
+
+def set_current_resource(device: Device, resource: MemoryResource | None) -> MemoryResource:
+    """Make `resource` the current one of `device`, None for its pool, and return the previous one."""
+
 class Tensor:
     """A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack."""
 
