@@ -61,13 +61,11 @@ class CallbackResource final : public MemoryResource {
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
     const std::size_t bytes = request.bytes + request.alignment - default_alignment;
-    void* const address = ask(bytes, *request.stream);
+    void* const address = ask(bytes, *request.stream, shortage);
     if (!address) {
       const ResourceStats now = stats();
       shortage.in_use = now.in_use;
       shortage.reserved = now.reserved;
-      shortage.call = lender_->options.name;
-      shortage.native = make_error_code(std::errc::not_enough_memory);
       return nullptr;
     }
     {
@@ -107,12 +105,18 @@ class CallbackResource final : public MemoryResource {
     return &block;
   }
 
-  void* ask(std::size_t bytes, const Stream& stream) {
+  void* ask(std::size_t bytes, const Stream& stream, Shortage& shortage) {
+    shortage.call = lender_->options.name;
+    shortage.native = make_error_code(std::errc::not_enough_memory);
     try {
       return lender_->options.allocate(bytes, stream);
-    } catch (const std::bad_alloc&) {
-      return nullptr;
+    } catch (const OutOfMemory& error) {
+      shortage = error.shortage();
+      shortage.resource.clear();  // it is this one that was asked
+    } catch (const std::bad_alloc& error) {
+      shortage.call += std::string(" (") + error.what() + ")";
     }
+    return nullptr;
   }
 
   void do_deallocate(spi::Block& block) noexcept override {

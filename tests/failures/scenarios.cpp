@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,8 +18,11 @@
 #include "weir/buffer.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/host.hpp"
+#include "weir/interop/buffer_table.hpp"
+#include "weir/interop/pmr.hpp"
 #include "weir/ipc.hpp"
 #include "weir/resources/aligned.hpp"
+#include "weir/resources/callback.hpp"
 #include "weir/resources/debug.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
@@ -383,6 +387,40 @@ void adapt(const Stage& stage) {
 bool shares(const Stage& stage) { return stage.shareable != nullptr; }
 bool has_addresses(const Stage& stage) { return stage.device.backend() != "vulkan"; }  // there: vulkan::wrap
 
+void fill_containers(const Stage& stage) {
+  PmrResource memory(make_pool(stage.readable, {.segment_bytes = 4 * small}));
+  const std::pmr::vector<int> numbers(small, 7, &memory);
+  std::pmr::list<int> more(&memory);
+  for (int i = 0; i < 3; ++i) more.push_back(i);
+  require(numbers.back() == 7 && more.back() == 2, "containers");
+}
+
+// Memory of the plain resource, by its address.
+void lend(const Stage& stage) {
+  struct Lent {
+    explicit Lent(const Stage& on) : plain(on.plain), stream(on.device) {}
+    ResourcePtr plain;
+    Stream stream;
+    BufferTable buffers;
+  };
+  const auto lent = std::make_shared<Lent>(stage);
+  const auto resource = make_callback_resource(
+      stage.device, {.allocate =
+                         [lent](std::size_t bytes, const Stream& user) {
+                           Buffer buffer = lent->plain->allocate(bytes, lent->stream);
+                           user.wait(lent->stream.record());
+                           auto* const address =
+                               reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.device_address()));
+                           lent->buffers.put(address, std::move(buffer));
+                           return address;
+                         },
+                     .deallocate = [lent](void* address, std::size_t) { lent->buffers.take(address).close(); }});
+  const Stream stream(stage.device);
+  Buffer buffer = resource->allocate(small, stream, 1024);
+  buffer.fill(std::byte{1}, stream);
+  require(lands(buffer, stream, 1), "bytes of lent memory");
+}
+
 constexpr Scenario core[] = {
     {"allocate_every_kind", &allocate_every_kind},
     {"allocate_shareable", &allocate_shareable, &shares},
@@ -407,6 +445,8 @@ constexpr Scenario core[] = {
     {"trim", &trim},
     {"sub_allocate", &sub_allocate},
     {"adapt", &adapt},
+    {"fill_containers", &fill_containers},
+    {"lend", &lend, &has_addresses},
     {"drop_everything_else", &drop_everything_else},
 };
 

@@ -23,21 +23,6 @@
 #include "weir/resources/pool.hpp"
 
 namespace weir::cuda_test {
-namespace {
-
-namespace mr = ::cuda::mr;
-using cccl::DeviceResource;
-using cccl::HostResource;
-using cccl::SharedResource;
-using DeviceBuffer = ::cuda::buffer<int, mr::device_accessible>;
-using HostBuffer = ::cuda::buffer<int, mr::host_accessible>;
-
-static_assert(mr::resource_with<DeviceResource, mr::device_accessible>);
-static_assert(!::cuda::has_property<DeviceResource, mr::host_accessible>);
-static_assert(mr::resource_with<HostResource, mr::host_accessible>);
-static_assert(!::cuda::has_property<HostResource, mr::device_accessible>);
-static_assert(mr::resource_with<SharedResource, mr::host_accessible, mr::device_accessible>);
-static_assert(sizeof(DeviceResource) == 16);
 
 /// A resource of somebody else's, without streams.
 class Strange {
@@ -53,11 +38,27 @@ class Strange {
   }
   [[nodiscard]] int live() const { return *live_; }
   friend bool operator==(const Strange& a, const Strange& b) { return a.live_ == b.live_; }
-  friend void get_property(const Strange& /*one*/, mr::host_accessible /*property*/) noexcept {}
+  friend void get_property(const Strange& /*one*/, ::cuda::mr::host_accessible /*property*/) noexcept {}
 
  private:
   std::shared_ptr<int> live_ = std::make_shared<int>(0);
 };
+
+namespace {
+
+namespace mr = ::cuda::mr;
+using cccl::DeviceResource;
+using cccl::HostResource;
+using cccl::SharedResource;
+using DeviceBuffer = ::cuda::buffer<int, mr::device_accessible>;
+using HostBuffer = ::cuda::buffer<int, mr::host_accessible>;
+
+static_assert(mr::resource_with<DeviceResource, mr::device_accessible>);
+static_assert(!::cuda::has_property<DeviceResource, mr::host_accessible>);
+static_assert(mr::resource_with<HostResource, mr::host_accessible>);
+static_assert(!::cuda::has_property<HostResource, mr::device_accessible>);
+static_assert(mr::resource_with<SharedResource, mr::host_accessible, mr::device_accessible>);
+static_assert(sizeof(DeviceResource) == 16);
 
 TEST(CcclOnHost, OursWithoutStreams) {
   const auto pool = make_pool(host::make_pageable_resource());
@@ -125,8 +126,8 @@ TEST_F(Cccl, AnyResourceOverAPool) {
   const ::cuda::stream_ref stream{native.get()};
   mr::any_resource<mr::device_accessible> any{DeviceResource(memory)};
   mr::any_resource<mr::device_accessible> copy = any;
-  EXPECT_EQ(any, copy);
-  EXPECT_NE(any, (mr::any_resource<mr::device_accessible>{DeviceResource(memory)}));
+  EXPECT_TRUE(any == copy);
+  EXPECT_FALSE(any == (mr::any_resource<mr::device_accessible>{DeviceResource(memory)}));
   void* const address = any.allocate(stream, 1000, 256);
   EXPECT_EQ(memory->stats().in_use, 1000U);
   copy.deallocate(stream, address, 1000, 256);

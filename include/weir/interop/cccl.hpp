@@ -115,29 +115,29 @@ requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
     Resource resource;
     Stream stream;
     ::cuda::stream_ref native;  ///< the same
+    bool ordered;
   };
   constexpr bool in_order = ::cuda::mr::resource<Resource>;
   const bool ordered = in_order && device.backend() == "cuda";
   Stream stream(device);
   const ::cuda::stream_ref native{ordered ? cuda::native(stream) : ::cudaStream_t{}};
-  auto lent = std::make_shared<Lent>(Lent{std::forward<Theirs>(theirs), std::move(stream), native});
+  auto lent = std::make_shared<Lent>(Lent{std::forward<Theirs>(theirs), std::move(stream), native, ordered});
 
   CallbackOptions options;
   options.name = std::move(name);
   options.host_accessible = ::cuda::has_property<Resource, ::cuda::mr::host_accessible>;
   options.device_accessible =
       device.backend() == "host" || ::cuda::has_property<Resource, ::cuda::mr::device_accessible>;
-  options.deallocate = [lent, ordered](void* address, std::size_t bytes) {
+  options.deallocate = [lent](void* address, std::size_t bytes) {
     if constexpr (in_order) {
-      if (ordered) return lent->resource.deallocate(lent->native, address, bytes, default_alignment);
+      if (lent->ordered) return lent->resource.deallocate(lent->native, address, bytes, default_alignment);
     }
     lent->resource.deallocate_sync(address, bytes, default_alignment);
   };
-  options.allocate = [lent, ordered, give_back = options.deallocate](std::size_t bytes,
-                                                                     const Stream& user) -> void* {
+  options.allocate = [lent, give_back = options.deallocate](std::size_t bytes, const Stream& user) -> void* {
     try {
       if constexpr (in_order) {
-        if (ordered) {
+        if (lent->ordered) {
           void* const address = lent->resource.allocate(lent->native, bytes, default_alignment);
           try {
             user.wait(lent->stream.record());
