@@ -136,8 +136,7 @@ struct Allocator::State {
     for (const Device& one : devices()) {
       if (one.state().backend == backend() && gpu_of(one.state()).handle() == wanted) return one;
     }
-    throw Error(Errc::incompatible,
-                "a stream of CUDA device " + std::to_string(wanted) + ", which weir does not use");
+    return cuda::device(wanted);  // says which there are
   }
 
   LanePtr take_oldest() {

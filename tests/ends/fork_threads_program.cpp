@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <list>
+#include <new>
 #include <thread>
 
 #include "forking.hpp"
 #include "weir/interop/pmr.hpp"
 #include "weir/ipc.hpp"
+#include "weir/resources/callback.hpp"
 #include "weir/resources/debug.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
@@ -30,6 +32,11 @@ struct Shared {
   Buffer read = memfd->allocate(small, busy);       // its bytes never change
   Buffer for_device = pageable->allocate(small, busy);  // the device's use of it does not end in a child
   PmrResource for_containers{make_pool(pageable)};
+  ResourcePtr lent = make_callback_resource(
+      host_device(), {.allocate = [](std::size_t bytes,
+                                     const Stream&) { return ::operator new(bytes, std::align_val_t{256}); },
+                      .deallocate = [](void* address,
+                                       std::size_t) { ::operator delete(address, std::align_val_t{256}); }});
   std::atomic<bool> go{false};
 };
 
@@ -48,6 +55,10 @@ void exchange_current(Shared& shared, const Device& device) {
   set_current_resource(host_device(), nullptr);
   (void)current_resource(device);
   for (int i = 0; i < 1000; ++i) (void)current_resource(host_device());
+}
+void borrow(Shared& shared, const Device&) {
+  for (int i = 0; i < 1000; ++i) (void)shared.lent->stats();
+  (void)shared.lent->allocate(256, shared.other);
 }
 void use_containers(Shared& shared, const Device&) {
   for (int i = 0; i < 3000; ++i) (void)std::pmr::vector<int>(1, i, &shared.for_containers);
@@ -104,6 +115,7 @@ void use_in_child(Shared& shared) {
   set_current_resource(host_device(), shared.pageable);
   require(current_resource(host_device()) == shared.pageable, "the current resource can be exchanged in the child");
   current.close();
+  (void)shared.lent->allocate(256, shared.busy);
   std::pmr::list<int> numbers(&shared.for_containers);
   for (int i = 0; i < 200; ++i) numbers.push_back(i);
   require(numbers.back() == 199, "containers can be filled in the child");
@@ -132,7 +144,7 @@ void fork_often(int times, const Device& device) {
   auto& shared = *new Shared;  // leaked: the threads never end
   shared.read.fill(constant, shared.busy);
   shared.busy.synchronize();
-  std::vector<Round> rounds{allocate, adapt, exchange_current, use_containers, record_uses, put, copy, hold_back, make_and_drop, share};
+  std::vector<Round> rounds{allocate, adapt, exchange_current, use_containers, borrow, record_uses, put, copy, hold_back, make_and_drop, share};
   if (device.backend() != "host") rounds.push_back(use_device);
   std::vector<std::atomic<std::uint64_t>*> counts;
   for (const Round round : rounds) {
