@@ -221,12 +221,17 @@ TEST_F(Cccl, OursUnderTheirsUnderOurs) {
 TEST_F(Cccl, PoolsOfTheirsUnderOurs) {
   ::cuda::device_memory_pool theirs{::cuda::device_ref{0}};
   const ResourcePtr ours = cccl::make_resource(theirs.as_ref(), gpu(), "their_pool");
-  const auto over = make_pool(ours, {.segment_bytes = std::size_t{2} << 20U});
+  auto over = make_pool(ours, {.segment_bytes = std::size_t{2} << 20U});
   const Stream stream(gpu());
   Buffer one = ours->allocate(100000, stream), two = over->allocate(100000, stream);
   one.fill(std::uint8_t{1}, stream);
   two.copy_from(one, stream);
   EXPECT_EQ(test::read(two, stream), test::repeat(100000, 1));
+  one.close();
+  two.close();
+  over.reset();
+  ours->trim(0);
+  EXPECT_EQ(ours->stats().reserved, 0U) << "theirs may end now";
 }
 
 }  // namespace

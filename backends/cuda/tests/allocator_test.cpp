@@ -30,8 +30,9 @@ constexpr std::size_t page = std::size_t{2} << 20U;
 
 class Allocators : public CudaTest {
  protected:
+  /// Over memory that the driver gives without waiting for the device.
   [[nodiscard]] static PoolPtr pool(std::size_t limit = 64 * page) {
-    return make_pool(cuda::make_device_resource(gpu()), {.limit = limit, .segment_bytes = page});
+    return make_pool(cuda::make_vmm_resource(gpu()), {.limit = limit, .segment_bytes = page, .paged = false});
   }
   static void fill(void* address, unsigned char value, const Stream& stream) {
     auto view = Buffer::from_handle(
@@ -150,9 +151,9 @@ TEST_F(Allocators, SynchronousMemoryIsForEveryStream) {
 }
 
 TEST_F(Allocators, SpecialStreamsAndOtherContexts) {
-  cuda::Allocator allocator(pool());
   OtherContext context;
   const NativeStream elsewhere(context.get());
+  cuda::Allocator allocator(pool());
   for (CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, elsewhere.get()}) {
     for (int i = 0; i < 3; ++i) {
       void* const address = allocator.allocate(stream, 1000);

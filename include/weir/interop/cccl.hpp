@@ -5,13 +5,11 @@
 // <cuda/memory_resource> takes seconds to compile.
 
 #if !__has_include(<cuda/std/version>)
-#error \
-    "weir/interop/cccl.hpp: CCCL's headers were not found; pip install nvidia-cuda-cccl, or add CCCL's folder with -I"
+#error "weir/interop/cccl.hpp: CCCL was not found: pip install nvidia-cuda-cccl, and name its folder with -I"
 #endif
 #include <cuda/std/version>
 #if !defined(CCCL_VERSION) || CCCL_VERSION < 3002000
-#error \
-    "weir/interop/cccl.hpp needs CCCL 3.2 or newer; put a newer one's folder in front of the toolkit's with -I"
+#error "weir/interop/cccl.hpp needs CCCL 3.2: name the folder of a newer one with -I before the toolkit"
 #endif
 
 #include <cuda/memory_resource>
@@ -104,8 +102,9 @@ using SharedResource =
     Resource<::cuda::mr::device_accessible, ::cuda::mr::host_accessible>;  ///< pinned, managed
 
 /// A resource of CCCL or RMM as one of weir, of `device`: pools, adaptors and buffers of weir stand on it.
-/// Accessible as its properties say. On a CUDA device, what allocates in stream order does so on a stream of
-/// its own, and gets its memory back when no use is left, without a wait of the host. See
+/// Accessible as its properties say. A copy is kept while memory of it lives; what a copy only refers to (as
+/// `device_memory_pool_ref` does) is the caller's to keep. On a CUDA device, what allocates in stream order
+/// does so on a stream of its own, and gets memory back when no use is left, without a wait of the host. See
 /// make_callback_resource for the rest; theirs must be safe to call on several threads, as CCCL's are.
 template <class Theirs>
 requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
