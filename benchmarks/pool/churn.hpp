@@ -25,7 +25,7 @@ class Churn {
 
  private:
   static constexpr std::size_t places = 1000;
-  [[nodiscard]] const Step& step() const noexcept { return steps_[at_ % steps_.size()]; }
+  [[nodiscard]] const Step& step() const noexcept { return steps_[at_ % step_count]; }
 
   std::vector<Step> steps_;
   Live<A> live_;

@@ -20,11 +20,13 @@ struct Step {
   std::uint32_t bytes;
 };
 
-/// 65 536 steps, to be repeated.
+inline constexpr std::size_t step_count = 1 << 16;
+
+/// That many steps, to be repeated.
 inline std::vector<Step> draw_steps(std::size_t places, Sizes sizes) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> doublings(8, 19);
-  std::vector<Step> steps(1 << 16);
+  std::vector<Step> steps(step_count);
   for (Step& step : steps) {
     step.place = static_cast<std::uint32_t>(random() % places);
     step.bytes = sizes == Sizes::any ? static_cast<std::uint32_t>(std::exp2(doublings(random)))

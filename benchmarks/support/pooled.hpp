@@ -25,7 +25,7 @@ class Pooled {
   [[nodiscard]] Held allocate(std::size_t bytes, const Stream& stream) const {
     return pool_->allocate(bytes, stream);
   }
-  void free(Held& held, const Stream&) const { held.close(); }
+  void free(Held& held, const Stream&) const { held = Buffer(); }
   void pair(std::size_t bytes, const Stream& stream) const {
     benchmark::DoNotOptimize(pool_->allocate(bytes, stream));
   }
