@@ -84,9 +84,14 @@ std::vector<Point> Block::take_points() noexcept {
   return std::exchange(uses_, {});
 }
 
-bool Block::settle_uses() noexcept {
+bool Block::settle_uses(Unfinished& known) noexcept {
   leave_parent();
-  std::erase_if(uses_, [](const Point& use) { return use.stream->finished(use.value); });
+  std::erase_if(uses_, [&known](const Point& use) {
+    if (use.stream.get() == known.stream && use.value >= known.value) return false;
+    if (use.stream->finished(use.value)) return true;
+    known = {use.stream.get(), use.value};
+    return false;
+  });
   return uses_.empty();
 }
 

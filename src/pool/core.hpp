@@ -45,6 +45,13 @@ class Core final : public Pool {
     bool large;
   };
 
+  using Progress = spi::Attachment::Progress;
+  struct Asked {
+    spi::Ref<spi::StreamState> stream;  ///< keeps its shard
+    Shard* shard;
+    Progress progress{};
+  };
+
   Core(ResourcePtr upstream, const PoolOptions& options);
 
   // core.cpp
@@ -58,22 +65,17 @@ class Core final : public Pool {
   // slow.cpp
   Range* allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
+  Range* cut_cached(Shard& shard, const Wanted& wanted, Lock& lock, std::vector<Asked>& streams);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
   struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   bool add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
-  using Progress = spi::Attachment::Progress;
-  struct Asked {
-    spi::Ref<spi::StreamState> stream;  ///< keeps its shard
-    Progress progress{};
-  };
   std::vector<Asked> ask_streams();
   void flush(const std::vector<Asked>& streams, std::size_t from = 0, std::size_t to = classes) noexcept;
   void flush(Shard& shard, const Progress& progress, std::size_t from = 0, std::size_t to = classes) noexcept;
   static void settle_waiting(Shard& shard) noexcept;
   void settle_left() noexcept;
-  void settle_all();
   std::vector<spi::Block*> take_unused(std::size_t most_reserved);
   void give_back(const std::vector<spi::Block*>& blocks) noexcept;
   void note_peaks() noexcept;
@@ -90,11 +92,14 @@ class Core final : public Pool {
     std::vector<std::uint64_t> to;
     std::vector<PageTable::Page> added;
   };
-  bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage);
+  enum class Use { idle_and_new, new_only };
+  bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
+  bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
   [[nodiscard]] std::vector<Idle> idle_pages() const;
   std::vector<Range*> lift(const std::vector<Idle>& pages);
-  [[nodiscard]] Plan plan(const Arena::Opening& opening) const;
+  void strip(Range& range) noexcept;
+  [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
   bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
   // ends.cpp
@@ -118,7 +123,9 @@ class Core final : public Pool {
   std::thread::id grower_;  // who
   Arena arena_;
   std::optional<PageTable> pages_;
+  std::uint64_t small_ = 0;  // granules with memory for small requests, of those
   Shard* shards_ = nullptr;
+  std::size_t shard_count_ = 0;
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done
   std::size_t limit_;
   ReusePolicy reuse_;

@@ -75,7 +75,7 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
   Shortage shortage;
   Lock lock(core.mutex_);
-  if (core.pages_ ? core.add_pages(bytes / granule, true, lock, shortage)
+  if (core.pages_ ? core.add_first_pages(bytes / granule, lock, shortage)
                   : core.add_region(nullptr, bytes, bytes, lock, shortage)) {
     return pool;
   }
@@ -216,11 +216,13 @@ void Core::link(Shard& shard) noexcept {
   shard.next = shards_;
   if (shards_) shards_->previous = &shard;
   shards_ = &shard;
+  ++shard_count_;
 }
 
 void Core::unlink(Shard& shard) noexcept {
   (shard.previous ? shard.previous->next : shards_) = shard.next;
   if (shard.next) shard.next->previous = shard.previous;
+  --shard_count_;
 }
 
 // Every buffer is closed and every handle gone. Upstream's blocks learn who still uses them, and wait for that.

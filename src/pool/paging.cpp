@@ -60,7 +60,7 @@ std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
 }
 
 // Which idle pages go where, and how much new memory the bare parts need besides.
-Core::Plan Core::plan(const Arena::Opening& opening) const {
+Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   Plan plan;
   std::vector<Page> gaps;
   for (const auto& [range, bare] : opening.parts) {
@@ -69,7 +69,7 @@ Core::Plan Core::plan(const Arena::Opening& opening) const {
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
   const auto whole = missing;
-  for (const Idle& idle : missing != 0 ? idle_pages() : std::vector<Idle>()) {
+  for (const Idle& idle : missing != 0 && moves ? idle_pages() : std::vector<Idle>()) {
     const auto gap = std::ranges::find_if(gaps, [&](const Page& g) { return g.granules >= idle.page.granules; });
     if (gap == gaps.end()) continue;
     plan.moved.push_back(idle);
@@ -111,19 +111,27 @@ bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   return true;
 }
 
-bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage) {
+// Its memory is elsewhere, or gone.
+void Core::strip(Range& range) noexcept {
+  if (!range.region->large) small_ -= range.granules;
+  arena_.strip(range);
+}
+
+bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use) {
   const Growing growing(*this, lock);
   const auto opening = arena_.open(arena_.addresses(large), granules, pages_->unit);
   if (!opening) return false;
   Plan wanted;
   std::vector<Range*> lifted;
   try {
-    wanted = plan(*opening);
+    wanted = plan(*opening, use == Use::idle_and_new);
     lifted = lift(wanted.moved);
   } catch (...) {
     arena_.close(*opening, false);
     throw;
   }
+  std::uint64_t bare = 0;
+  for (const auto& part : opening->parts) bare += part.bare ? part.range->granules : 0;
   std::size_t added = 0, moved = 0, done = 0;
   for (const Page& page : wanted.added) added += static_cast<std::size_t>(page.granules) * granule;
   bool backed = false;
@@ -141,17 +149,25 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
   }
   for (std::size_t i = 0; i < lifted.size(); ++i) {
     if (i < done) moved += lifted[i]->bytes();
-    i < done ? arena_.strip(*lifted[i]) : arena_.put(*lifted[i]);
+    i < done ? strip(*lifted[i]) : arena_.put(*lifted[i]);
   }
   arena_.bytes = backed ? arena_.bytes + added : arena_.bytes - moved;
   arena_.close(*opening, backed);
   if (refused) std::rethrow_exception(refused);
   if (!backed) return false;
+  if (!large) small_ += bare;
   ++grows_;
   moved_ += done;
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};
   return true;
+}
+
+// An eighth for small requests, if that is a page.
+bool Core::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
+  const auto small = granules / 8 / pages_->unit * pages_->unit;
+  return (small == 0 || add_pages(small, false, lock, shortage, Use::new_only)) &&
+         add_pages(granules - small, true, lock, shortage, Use::new_only);
 }
 
 // Give free memory back until at most `bytes_to_keep` are in no buffer.
@@ -175,7 +191,7 @@ void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
   lock.lock();
   for (Range* range : lifted) {
     arena_.bytes -= range->bytes();
-    arena_.strip(*range);
+    strip(*range);
   }
   given_back_ += lifted.size();
 }

@@ -15,11 +15,11 @@ constexpr unsigned none = ~0U;
 
 void RangeIndex::insert(Range& range) noexcept {
   const auto list = list_of(range.granules);
-  Range*& head = heads_[list];
+  Range* const head = holds(list) ? heads_[list] : nullptr;
   range.previous = nullptr;
   range.next = head;
   if (head) head->previous = &range;
-  head = &range;
+  heads_[list] = &range;
   parts_[list / parts] |= 1U << (list % parts);
   levels_ |= std::uint64_t{1} << (list / parts);
 }
@@ -54,7 +54,7 @@ unsigned RangeIndex::next_list(unsigned list) const noexcept {
 Range* RangeIndex::take(std::uint64_t granules, Search search) noexcept {
   if (levels_ == 0) return nullptr;
   const auto list = list_of(granules);
-  Range* range = best_of(list, granules, search);
+  Range* range = holds(list) ? best_of(list, granules, search) : nullptr;
   if (!range) {
     const auto next = next_list(list);
     if (next == none) return nullptr;

@@ -14,6 +14,8 @@ namespace weir::pool {
 
 class RangeIndex {
  public:
+  RangeIndex() noexcept {}  // NOLINT(modernize-use-equals-default): that would clear the heads
+
   void insert(Range& range) noexcept;
   void remove(Range& range) noexcept;
   enum class Search { quick, thorough };
@@ -38,6 +40,7 @@ class RangeIndex {
   }
 
  private:
+  [[nodiscard]] bool holds(unsigned list) const noexcept { return (parts_[list / parts] >> (list % parts) & 1U) != 0; }
   Range* best_of(unsigned list, std::uint64_t granules, Search search) const noexcept;
   static constexpr unsigned part_bits = 5, parts = 1U << part_bits;
   static constexpr unsigned most_levels = 34;  // up to 2^38 granules
@@ -52,7 +55,7 @@ class RangeIndex {
 
   std::uint64_t levels_ = 0;  // bit: some part of that level has a range
   std::array<std::uint32_t, most_levels> parts_{};
-  std::array<Range*, most_levels * parts> heads_{};
+  std::array<Range*, most_levels * parts> heads_;  // set where the list holds any: making an index touches few pages
 };
 
 }  // namespace weir::pool

@@ -7,27 +7,21 @@
 #include "pool/core.hpp"
 
 namespace weir::pool {
+namespace {
+
 using Search = RangeIndex::Search;
+
+constexpr std::uint64_t growth = 32;  ///< memory for small requests grows by one part in so many, if it is most of all
+
+}  // namespace
+
 
 Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
   if (shard.waiting_count != 0) settle_waiting(shard);
   std::vector<Asked> streams;  // ends without the lock
   Lock lock(mutex_);
   Range* range = cut(shard, wanted, Search::quick);
-  if (!range) {
-    lock.unlock();
-    settle_all();
-    streams = ask_streams();
-    lock.lock();
-    note_peaks();
-    const auto first_large = class_below(arena_.largest_small);
-    wanted.large ? flush(streams, first_large) : flush(streams, 0, first_large + 1);
-    range = cut(shard, wanted, Search::thorough);
-    if (!range) {
-      flush(streams);
-      range = cut(shard, wanted, Search::thorough);
-    }
-  }
+  if (!range) range = cut_cached(shard, wanted, lock, streams);
   if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, lock);
   if (!range) range = grow(shard, wanted, lock, shortage);
   if (!range && pages_ && !wanted.large) {
@@ -49,6 +43,19 @@ Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
   };
   Range* const own = from(shard.free);
   return own ? own : from(arena_.everyones);
+}
+
+// What streams cache goes into the indices first: that of the sort that is wanted, then everything.
+Range* Core::cut_cached(Shard& shard, const Wanted& wanted, Lock& lock, std::vector<Asked>& streams) {
+  lock.unlock();
+  streams = ask_streams();
+  lock.lock();
+  note_peaks();
+  const auto first_large = class_below(arena_.largest_small);
+  wanted.large ? flush(streams, first_large) : flush(streams, 0, first_large + 1);
+  if (Range* const range = cut(shard, wanted, Search::thorough)) return range;
+  flush(streams);
+  return cut(shard, wanted, Search::thorough);
 }
 
 // Take what another stream used last, and let this one wait for that use.
@@ -86,8 +93,15 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
   if (granules > most_bytes / granule) return nullptr;
   const auto least = static_cast<std::size_t>(granules) * granule;
-  const bool added = pages_ ? add_pages(granules, wanted.large, lock, shortage)
-                            : add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
+  bool added = false;
+  if (pages_) {
+    const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
+    const auto ahead = mostly_small ? small_ / growth : 0;
+    added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||
+            add_pages(granules, wanted.large, lock, shortage);
+  } else {
+    added = add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
+  }
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
 }
 
@@ -150,24 +164,28 @@ bool Core::ready_on(Shard* shard) {
   return true;
 }
 
-// What each stream is done with.
+// What each stream is done with, after its uses on others have been looked at again.
 std::vector<Core::Asked> Core::ask_streams() {
   std::vector<Asked> streams;
+  bool left = false;
   {
     const Lock lock(mutex_);
+    left = left_ != nullptr;
+    streams.reserve(shard_count_);
     for (Shard* shard = shards_; shard; shard = shard->next) {
-      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream)});
+      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream), shard});
     }
   }
-  for (Asked& asked : streams) asked.progress = asked.stream->progress();
+  if (left) settle_left();
+  for (Asked& asked : streams) {
+    if (asked.shard->waiting_count != 0) settle_waiting(*asked.shard);
+    asked.progress = asked.stream->progress();
+  }
   return streams;
 }
 
 void Core::flush(const std::vector<Asked>& streams, std::size_t from, std::size_t to) noexcept {
-  for (const Asked& asked : streams) {
-    auto* const shard = static_cast<Shard*>(asked.stream->attached(this));
-    if (shard) flush(*shard, asked.progress, from, to);
-  }
+  for (const Asked& asked : streams) flush(*asked.shard, asked.progress, from, to);
 }
 
 // Hand what the shard caches in classes [from, to) to the indices: to everyone's where the stream is done with it. What was closed after
@@ -203,11 +221,12 @@ void Core::settle_waiting(Shard& shard) noexcept {
     waiting = shard.take_waiting();
   }
   if (!waiting) return;
+  spi::Block::Unfinished known;
   Range* over = nullptr;
   Range* not_over = nullptr;
   while (waiting) {
     Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
-    Range*& list = range.settle_uses() ? over : not_over;
+    Range*& list = range.settle_uses(known) ? over : not_over;
     range.next = list;
     list = &range;
   }
@@ -223,31 +242,16 @@ void Core::settle_left() noexcept {
     const Lock lock(mutex_);
     waiting = std::exchange(left_, nullptr);
   }
+  spi::Block::Unfinished known;
   while (waiting) {
     Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
-    const bool over = range.settle_uses();
+    const bool over = range.settle_uses(known);
     const Lock lock(mutex_);
     if (over) {
       arena_.put(range);
     } else {
       range.next = std::exchange(left_, &range);
     }
-  }
-}
-
-// Of every stream. Its count keeps the shard meanwhile.
-void Core::settle_all() {
-  settle_left();
-  std::vector<spi::Ref<spi::StreamState>> streams;
-  {
-    const Lock lock(mutex_);
-    for (Shard* shard = shards_; shard; shard = shard->next) {
-      const std::scoped_lock guard(shard->lock);
-      if (shard->first_waiting) streams.push_back(spi::Ref<spi::StreamState>::retain(&shard->stream));
-    }
-  }
-  for (const auto& stream : streams) {
-    if (auto* const shard = static_cast<Shard*>(stream->attached(this))) settle_waiting(*shard);
   }
 }
 
@@ -268,7 +272,6 @@ void Core::give_back(const std::vector<spi::Block*>& blocks) noexcept {
 }
 
 std::size_t Core::trim(std::size_t bytes_to_keep) {
-  settle_all();
   std::vector<spi::Point> pending;
   std::size_t before = 0;
   {
@@ -291,7 +294,6 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
   }
   for (const spi::Point& point : pending) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
   pending.clear();
-  settle_all();
   std::vector<spi::Block*> blocks;
   std::size_t after = 0;
   {

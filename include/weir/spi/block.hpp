@@ -54,8 +54,14 @@ struct Block {
   [[nodiscard]] bool only_at_home() const noexcept {
     return uses_.empty() && busy_.load(std::memory_order_relaxed) == 0;
   }
-  /// Forget the recorded uses that are over. True when none is left.
-  bool settle_uses() noexcept;
+  /// A use that is not over: later ones of its stream are not, either.
+  struct Unfinished {
+    const StreamState* stream = nullptr;
+    std::uint64_t value = 0;
+  };
+  /// Forget the recorded uses that are over. True when none is left. `known` saves asking a driver again for many blocks in
+  /// a row.
+  bool settle_uses(Unfinished& known) noexcept;
   /// Hand the recorded uses to `other`, which nobody else uses now. Throws only for want of memory, and then did nothing.
   void move_uses(Block& other);
 

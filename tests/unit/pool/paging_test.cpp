@@ -221,7 +221,7 @@ TEST_F(Paging, SmallBuffersKeepNoLargeMemory) {
 TEST_F(Paging, SmallRequestsGetLargeMemoryBeforeTheyFail) {
   const auto pool = make({.initial_bytes = 256 * page, .limit = 256 * page});  // by pages that fit no small gap
   std::vector<Buffer> small;
-  for (int i = 0; i < 4; ++i) small.push_back(pool->allocate(256, stream));
+  for (int i = 0; i < 100; ++i) small.push_back(pool->allocate(page / 2, stream));
   EXPECT_EQ(pool->stats().reserved, 256 * page);
 }
 
