@@ -6,7 +6,9 @@
 // Locks, in the order in which they are taken: all attachments, the mutex, one shard. None is held while upstream, a user's
 // function, a question to a stream or the drop of its count runs.
 
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -31,6 +33,8 @@ class Core final : public Pool {
   [[nodiscard]] ResourcePtr upstream() const override { return upstream_; }
   void set_limit(std::size_t bytes) noexcept override;
   void set_reuse_policy(ReusePolicy policy) noexcept override;
+  void set_release_threshold(std::size_t bytes) noexcept override;
+  [[nodiscard]] std::string dump() const override;
 
   void fork(spi::ForkMoment moment) noexcept;
   Core* next_pool = nullptr;  ///< of all pools; their lock guards it
@@ -48,7 +52,7 @@ class Core final : public Pool {
   using Progress = spi::Attachment::Progress;
   struct Asked {
     spi::Ref<spi::StreamState> stream;  ///< keeps its shard
-    Shard* shard;
+    Shard* shard = nullptr;  ///< null while it is not attached: of two that are made at once, one goes
     Progress progress{};
   };
 
@@ -76,11 +80,20 @@ class Core final : public Pool {
   void flush(Shard& shard, const Progress& progress, std::size_t from = 0, std::size_t to = classes) noexcept;
   static void settle_waiting(Shard& shard) noexcept;
   void settle_left() noexcept;
-  std::vector<spi::Block*> take_unused(std::size_t most_reserved);
-  void give_back(const std::vector<spi::Block*>& blocks) noexcept;
   void note_peaks() noexcept;
   [[nodiscard]] std::size_t in_use() const noexcept;
   void fill(Shortage& shortage) const noexcept;
+
+  // release.cpp
+  std::vector<spi::Point> pending_uses();
+  std::vector<spi::Block*> take_unused(std::size_t most_reserved);
+  void give_back(const std::vector<spi::Block*>& blocks) noexcept;
+  std::size_t give_back_free(const std::function<std::size_t(std::size_t)>& to_keep);
+  Range* cut_after_waiting(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  ResourcePtr handle_or_none() noexcept;
+  void release_idle(ResourcePtr keep) noexcept;
+  void release_now(const ResourcePtr& keep) noexcept;
+  void mark_releasing(Shard& shard) const noexcept;
 
   // paging.cpp
   struct Idle {
@@ -129,6 +142,9 @@ class Core final : public Pool {
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done
   std::size_t limit_;
   ReusePolicy reuse_;
+  const std::chrono::nanoseconds patience_;
+  std::size_t release_threshold_;
+  bool releasing_ = false, release_again_ = false;
   std::size_t handles_ = 1;
   std::size_t abandoned_ = 0;  // shards that keep the pool although it has no handle
   std::size_t peak_in_use_ = 0, peak_reserved_ = 0;

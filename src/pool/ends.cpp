@@ -59,7 +59,9 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
       home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),
       limit_(options.limit),
-      reuse_(options.reuse) {
+      reuse_(options.reuse),
+      patience_(options.patience),
+      release_threshold_(options.release_threshold) {
   const std::scoped_lock lock(pools_mutex);
   next_pool = first_pool;
   if (next_pool) next_pool->previous_pool = this;
@@ -144,7 +146,7 @@ void Core::abandon() noexcept {
 // A close that ends more than a buffer, or whose memory other streams may still use. The range counts as live until the
 // end, so that neither the pool nor the stream goes before.
 void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept {
-  bool settle = false;
+  bool settle = false, release = false;
   {
     const std::scoped_lock guard(shard.lock);
     if (range.only_at_home()) {
@@ -153,8 +155,11 @@ void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept 
       shard.wait(range);
       settle = shard.waiting_count >= shard.settle_at;
     }
-    if (!settle && shard.state == 0) return count_out(shard, bytes);
+    release = shard.state == Shard::releases && shard.live == 1;
+    if (!settle && !release && (shard.state & ~Shard::releases) == 0) return count_out(shard, bytes);
   }
+  ResourcePtr keep;  // goes last, maybe with the pool
+  if (release) keep = handle_or_none();
   if (settle) settle_waiting(shard);
   spi::Ref<spi::StreamState> orphan;
   bool last = false;
@@ -162,12 +167,13 @@ void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept 
     const Lock lock(mutex_);
     const std::scoped_lock guard(shard.lock);
     count_out(shard, bytes);
-    if (shard.live != 0 || shard.state == 0) return;
+    if (shard.live != 0) return;
     if (shard.state & Shard::orphaned) orphan = spi::Ref<spi::StreamState>::adopt(&shard.stream);
     last = (shard.state & Shard::abandoned) != 0 && --abandoned_ == 0;
-    shard.state = 0;
+    shard.state &= Shard::releases;
   }
   if (last) delete this;
+  if (keep) release_idle(std::move(keep));
 }
 
 std::uint64_t Core::unused(void* shard, const Progress& progress) noexcept {
@@ -217,6 +223,7 @@ void Core::link(Shard& shard) noexcept {
   if (shards_) shards_->previous = &shard;
   shards_ = &shard;
   ++shard_count_;
+  mark_releasing(shard);
 }
 
 void Core::unlink(Shard& shard) noexcept {

@@ -34,6 +34,13 @@ class alignas(64) Shard {
     present[which / 64] |= std::uint64_t{1} << (which % 64);
   }
   [[nodiscard]] bool has_cached() const noexcept;
+  /// Needs `lock`.
+  template <class F>
+  void for_each_cached(F function) const {
+    for (const Range* range : cached) {
+      for (; range; range = static_cast<const Range*>(range->next)) function(*range);
+    }
+  }
   /// Take the cached ranges of classes [from, to) out, as a list through `next`. Needs `lock`.
   Range* take_all(std::size_t from = 0, std::size_t to = classes) noexcept;
   /// Set aside a range that other streams may still use. Needs `lock`.
@@ -59,6 +66,7 @@ class alignas(64) Shard {
   enum : std::uint8_t {
     orphaned = 1,   ///< holds the last count of its stream, for the live buffers
     abandoned = 2,  ///< the pool goes when the last of these comes back
+    releases = 4,   ///< the pool has a release threshold
   };
 
   /// Written under `lock`, read by anybody.

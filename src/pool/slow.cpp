@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What looks beyond one stream's cache: other streams, the free ranges of all, upstream.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "pool/core.hpp"
@@ -28,6 +27,7 @@ Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortag
     range = cut(shard, {wanted.bytes, wanted.granules, wanted.alignment, true}, Search::thorough);
   }
   if (!range && reuse_ == ReusePolicy::wait_rather_than_fail) range = cut_waited_for(shard, wanted, lock);
+  if (!range && patience_ != std::chrono::nanoseconds{0}) range = cut_after_waiting(shard, wanted, lock, shortage);
   if (!range) {
     fill(shortage);
     return nullptr;
@@ -173,11 +173,13 @@ std::vector<Core::Asked> Core::ask_streams() {
     left = left_ != nullptr;
     streams.reserve(shard_count_);
     for (Shard* shard = shards_; shard; shard = shard->next) {
-      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream), shard});
+      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream)});
     }
   }
   if (left) settle_left();
   for (Asked& asked : streams) {
+    asked.shard = static_cast<Shard*>(asked.stream->attached(this));
+    if (!asked.shard) continue;
     if (asked.shard->waiting_count != 0) settle_waiting(*asked.shard);
     asked.progress = asked.stream->progress();
   }
@@ -185,7 +187,9 @@ std::vector<Core::Asked> Core::ask_streams() {
 }
 
 void Core::flush(const std::vector<Asked>& streams, std::size_t from, std::size_t to) noexcept {
-  for (const Asked& asked : streams) flush(*asked.shard, asked.progress, from, to);
+  for (const Asked& asked : streams) {
+    if (asked.shard) flush(*asked.shard, asked.progress, from, to);
+  }
 }
 
 // Hand what the shard caches in classes [from, to) to the indices: to everyone's where the stream is done with it. What was closed after
@@ -253,63 +257,6 @@ void Core::settle_left() noexcept {
       range.next = std::exchange(left_, &range);
     }
   }
-}
-
-// The blocks of regions that nobody uses, until at most `most_reserved` bytes are left.
-std::vector<spi::Block*> Core::take_unused(std::size_t most_reserved) {
-  std::vector<spi::Block*> blocks;
-  blocks.reserve(arena_.regions.size());
-  for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes > most_reserved;) {
-    Region& region = *next++;
-    if (region.unused()) blocks.push_back(&arena_.remove(region));
-  }
-  given_back_ += blocks.size();
-  return blocks;
-}
-
-void Core::give_back(const std::vector<spi::Block*>& blocks) noexcept {
-  for (spi::Block* block : blocks) deallocate_to(*upstream_, *block);
-}
-
-std::size_t Core::trim(std::size_t bytes_to_keep) {
-  std::vector<spi::Point> pending;
-  std::size_t before = 0;
-  {
-    const auto streams = ask_streams();
-    const Lock lock(mutex_);
-    before = arena_.bytes;
-    note_peaks();
-    flush(streams);
-    const auto add_uses = [&](Range* range) {
-      for (; range; range = static_cast<Range*>(range->next)) std::ranges::move(range->uses(), std::back_inserter(pending));
-    };
-    add_uses(left_);
-    for (Shard* shard = shards_; shard; shard = shard->next) {
-      std::uint64_t last = 0;
-      shard->free.for_each([&](const Range& range) { last = std::max(last, range.closed_at()); });
-      if (last != 0) pending.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream), last});
-      const std::scoped_lock guard(shard->lock);
-      add_uses(shard->first_waiting);
-    }
-  }
-  for (const spi::Point& point : pending) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
-  pending.clear();
-  std::vector<spi::Block*> blocks;
-  std::size_t after = 0;
-  {
-    const auto streams = ask_streams();
-    Lock lock(mutex_);
-    flush(streams);
-    if (pages_) {
-      end_pages(bytes_to_keep, lock);
-    } else {
-      blocks = take_unused(in_use() + bytes_to_keep);
-    }
-    after = arena_.bytes;
-  }
-  give_back(blocks);
-  upstream_->trim(bytes_to_keep);
-  return before > after ? before - after : 0;
 }
 
 std::size_t Core::in_use() const noexcept {

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "fixture.hpp"
@@ -19,7 +23,7 @@ class Pools : public OnMemory {
   [[nodiscard]] PoolPtr make() const { return make({.segment_bytes = page}); }
   /// A buffer with all of the one segment that a pool of this limit can have.
   [[nodiscard]] PoolOptions tight(ReusePolicy reuse) const {
-    return {.initial_bytes = page, .limit = page, .segment_bytes = page, .reuse = reuse};
+    return {.initial_bytes = page, .limit = page, .segment_bytes = page, .reuse = reuse, .patience = {}};
   }
   Stream other{device()};
   const std::size_t page = std::max(std::size_t{1} << 20, device().find(resource->kind())->granularity);
@@ -262,6 +266,88 @@ TEST_P(Pools, EightThreadsGrowUnderOneLimit) {
   EXPECT_EQ(pool->stats().in_use, 0U);
   pool->trim(0);
   EXPECT_EQ(pool->stats().reserved, 0U);
+}
+
+TEST_P(Pools, AnAllocationWaitsBeforeItFails) {
+  auto options = tight(ReusePolicy::passed_only);
+  options.patience = std::chrono::hours{1};
+  const auto pool = make(options);
+  Gate gate;
+  gate.hold(stream);
+  Buffer first = pool->allocate(page, stream);
+  first.fill(std::uint8_t{1}, stream);
+  first.close();
+  std::thread opener([&] { gate.open(); });
+  Buffer second = pool->allocate(page, other);
+  EXPECT_EQ(pool->pool_stats().waits, 0U);
+  opener.join();
+}
+
+TEST_P(Pools, ImpatientOnesFailAtOnce) {
+  auto options = tight(ReusePolicy::passed_only);
+  options.patience = std::chrono::milliseconds{1};
+  const auto pool = make(options);
+  Gate gate;
+  gate.hold(stream);
+  Buffer first = pool->allocate(page, stream);
+  first.fill(std::uint8_t{1}, stream);
+  first.close();
+  EXPECT_FALSE(pool->try_allocate(page, other).has_value());
+  gate.open();
+}
+
+TEST_P(Pools, AnIdlePoolHoldsNothingAboveItsThreshold) {
+  const auto pool = make({.segment_bytes = page, .release_threshold = 0});
+  const auto drain = [this] { resource->trim(0); };  // what workers give back
+  {
+    Gate gate;
+    gate.hold(stream);
+    Buffer buffer = pool->allocate(page, stream);
+    buffer.fill(std::uint8_t{1}, stream);
+    Buffer beside = pool->allocate(page, other);
+    buffer.close();
+    EXPECT_GE(pool->stats().reserved, 2 * page) << "one is in use, the other still written";
+    gate.open();
+  }
+  stream.synchronize();
+  drain();
+  EXPECT_EQ(pool->stats().reserved, 0U);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+
+  pool->set_release_threshold(2 * page);
+  {
+    std::vector<Buffer> four;
+    for (int i = 0; i < 4; ++i) four.push_back(pool->allocate(page, stream));
+  }
+  drain();
+  EXPECT_EQ(pool->stats().reserved, 2 * page);
+  pool->set_release_threshold(std::numeric_limits<std::size_t>::max());
+  (void)pool->allocate(4 * page, stream);
+  drain();
+  EXPECT_GE(pool->stats().reserved, 4 * page);
+  pool->set_release_threshold(page);
+  drain();
+  EXPECT_LE(pool->stats().reserved, page);
+}
+
+TEST_P(Pools, DumpsWhatItHas) {
+  const auto pool = make();
+  Buffer a = pool->allocate(1000, stream);
+  Buffer b = pool->allocate(page, other);
+  (void)pool->allocate(5000, stream);
+  const std::string dump = pool->dump();
+  const auto count = [&dump](std::string_view text) {
+    std::size_t found = 0;
+    for (auto at = dump.find(text); at != std::string::npos; at = dump.find(text, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("\"state\":\"live\""), 2U) << dump;
+  EXPECT_EQ(count("\"state\":\"cached\""), 1U) << dump;
+  EXPECT_EQ(count("\"live_buffers\":1,"), 2U) << dump;
+  EXPECT_EQ(count("{\"stream\":" + std::to_string(other.id()) + ","), 1U) << dump;
+  EXPECT_EQ(count("{"), count("}"));
+  EXPECT_EQ(count("["), count("]"));
+  EXPECT_EQ(count("\"") % 2, 0U);
 }
 
 TEST_P(Pools, OverAPool) {

@@ -2,6 +2,7 @@
 #pragma once
 // A pool: memory from another resource, handed out again and again without asking it. Start with make_pool.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,7 +14,7 @@
 namespace weir {
 
 /// When memory that was used on one stream last may go to another while that use is not over. The stream that gets it
-/// then waits for that use, and for nothing later; the host never waits.
+/// then waits for that use, and for nothing later.
 enum class ReusePolicy {
   passed_only,            ///< never
   wait_rather_than_fail,  ///< when upstream has no more
@@ -25,6 +26,11 @@ struct PoolOptions {
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
   std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream; larger requests get their own
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
+  /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: by a worker, after
+  /// the last uses. 0: an idle pool holds nothing. The default keeps everything.
+  std::size_t release_threshold = std::numeric_limits<std::size_t>::max();
+  /// How long, before it fails, an allocation waits for what streams still do with closed memory. 0: not at all.
+  std::chrono::nanoseconds patience = std::chrono::seconds{1};
   bool paged = true;  ///< where upstream can: take memory by pages, and move idle pages to where memory is needed
 };
 
@@ -43,8 +49,8 @@ struct PoolStats {
 };
 
 /// A resource that sub-allocates another. Allocating what the same stream closed before costs no driver call, no malloc
-/// and no event. Ordering is that of every resource: memory is reused only after its recorded uses, and the host waits
-/// for none of them; only `trim` does.
+/// and no event. Ordering is that of every resource: memory is reused only after its recorded uses. The host waits for
+/// them in `trim`, and for `patience` in an allocation that would fail otherwise; nowhere else.
 ///
 /// Sizes are rounded up to 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its last buffer is
 /// closed, also without a handle.
@@ -61,6 +67,10 @@ class Pool : public MemoryResource {
   /// Most bytes that may be reserved from now on; memory above it is not taken back.
   virtual void set_limit(std::size_t bytes) noexcept = 0;
   virtual void set_reuse_policy(ReusePolicy policy) noexcept = 0;
+  virtual void set_release_threshold(std::size_t bytes) noexcept = 0;
+  /// Everything that the pool has at this moment, as JSON (docs/resources.md): statistics, streams, and every range of
+  /// memory. Takes a moment during which only warm allocations and closes go on.
+  [[nodiscard]] virtual std::string dump() const = 0;
 
  protected:
   using MemoryResource::MemoryResource;
