@@ -13,7 +13,7 @@ file(GLOB_RECURSE seeds CONFIGURE_DEPENDS "${folder}/corpus/*") # a new seed is 
 
 add_library(weir_fuzz_targets OBJECT ${targets} ${shared})
 weir_target_options(weir_fuzz_targets)
-target_include_directories(weir_fuzz_targets PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(weir_fuzz_targets PRIVATE "${PROJECT_SOURCE_DIR}/src" "${folder}/..") # unit/pool/
 target_include_directories(weir_fuzz_targets SYSTEM PRIVATE "${DLPack_INCLUDE_DIR}")
 target_link_libraries(weir_fuzz_targets PRIVATE weir_test_support $<TARGET_NAME_IF_EXISTS:weir_tools>)
 
@@ -40,7 +40,7 @@ if(WEIR_FUZZ)
     string(REGEX REPLACE "_fuzz$" "" name "${name}")
     add_executable(fuzz_${name} "${source}" ${shared} "${folder}/entry.cpp")
     _weir_test_target(fuzz_${name})
-    target_include_directories(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${folder}/..")
     target_link_libraries(fuzz_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:weir_tools>)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer-no-link)

@@ -223,8 +223,47 @@ SPECS = {
          "debug(host, guard=64B, quarantine=1MiB)", "limit(host)"))
 }
 
+
+
+def cut(granules, own=False, log_alignment=0, quick=False, pages=False):
+    """A request of one stream's ranges, or of everyone's."""
+    large = granules > 24
+    aligned = [0, log_alignment] if log_alignment else [1]
+    sort = [1] if pages and granules + (1 << log_alignment) - 1 <= 8 else []  # which of both sorts of addresses
+    return bytes([0, not own, not large, granules - 1, *aligned, *sort, not quick])
+
+
+def put(which, everyones=False, closed_at=7):
+    return bytes([6, which, everyones, closed_at])
+
+
+def clear(*kept):
+    return bytes([10, *kept])
+
+
+def open_addresses(granules, large=True):
+    return bytes([12, not large]) + ((granules - 1).to_bytes(2, "little") if large else bytes([granules - 1]))
+
+
+SETTLE = {True: bytes([12, 0]), False: bytes([12, 1])}  # with memory or without
+RENEW = bytes([12, 0, 13, 1, 12, 2, 13, 3])
+GROWN = b"\1" + open_addresses(64) + SETTLE[True] + open_addresses(32, False) + SETTLE[True]
+
+ARENAS = {
+    "empty": b"",
+    "two_streams": b"\0" + cut(8) + cut(8) + cut(8) + put(1) + put(0) + cut(16, own=True) + put(1, True) + clear(0, 1, 0),
+    "aligned": b"\0" + b"".join(cut(3, log_alignment=n) for n in range(5)) + put(2) + put(1, True) + cut(2, log_alignment=4),
+    "large": b"\0" + cut(90) + cut(150) + put(0) + cut(80, own=True) + put(0, True) + cut(150) + cut(70, quick=True),
+    "renewed": b"\0" + cut(8) + RENEW + put(0, True) + RENEW,
+    "pages": GROWN + cut(20, pages=True) + cut(5, pages=True) + put(0) + cut(20, own=True, pages=True) + clear(0),
+    "refused": GROWN + open_addresses(100) + cut(4, pages=True) + SETTLE[False] + open_addresses(100) + SETTLE[True],
+    "moved": GROWN + bytes([14, 0, 0, 1]) + open_addresses(48) + bytes([14, 1]) + SETTLE[True] + bytes([14, 0, 1, 0, 14, 0]),
+    "holes": GROWN + cut(20, pages=True) * 3 + put(1, True) + bytes([14, 0, 0, 0, 14, 1]) + open_addresses(40) + SETTLE[True],
+    "all_addresses": b"\1" + (open_addresses(250) + SETTLE[True]) * 4 + (open_addresses(90, False) + SETTLE[False]) * 3,
+}
+
 CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
-           "trace": TRACES, "spec": SPECS}
+           "trace": TRACES, "spec": SPECS, "arena": ARENAS}
 
 
 def main():
