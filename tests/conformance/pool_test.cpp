@@ -10,26 +10,12 @@
 #include <string_view>
 #include <thread>
 
-#include "fixture.hpp"
-#include "forwarding.hpp"
-#include "weir/resources/pool.hpp"
+#include "pools.hpp"
 
 namespace weir::test {
 namespace {
 
-class Pools : public OnMemory {
- protected:
-  [[nodiscard]] PoolPtr make(const PoolOptions& options) const { return make_pool(resource, options); }
-  [[nodiscard]] PoolPtr make() const { return make({.segment_bytes = page}); }
-  /// A buffer with all of the one segment that a pool of this limit can have.
-  [[nodiscard]] PoolOptions tight(ReusePolicy reuse) const {
-    return {.initial_bytes = page, .limit = page, .segment_bytes = page, .reuse = reuse, .patience = {}};
-  }
-  Stream other{device()};
-  const std::size_t page = std::max(std::size_t{1} << 20, device().find(resource->kind())->granularity);
-};
-const Subset plain_and_private{[](const Memory& memory) { return !memory.stack && !memory.exportable; }, nullptr, {}, {}};
-WEIR_FOR_EACH_MEMORY_OF(plain_and_private, Pools);
+WEIR_FOR_EACH_POOL(Pools);
 
 TEST_P(Pools, IsNamedAfterItsUpstream) {
   const auto pool = make();
@@ -192,28 +178,9 @@ TEST_P(Pools, ALargerRequestGetsItsOwnSegmentAndWhatWasTooSmallGoesBack) {
   stream.synchronize();
   Buffer large = pool->allocate(5 * page, stream);
   EXPECT_EQ(pool->stats().reserved, 5 * page);
-  const bool paged = device().find(resource->kind())->paged;
-  EXPECT_EQ(pool->pool_stats().given_back, paged ? 0U : 1U) << "a page stays, and gets neighbours";
+  EXPECT_EQ(pool->pool_stats().given_back, paged() ? 0U : 1U) << "a page stays, and gets neighbours";
   write(large, pattern(5 * page, 1), stream);
   EXPECT_BYTES(read(large, stream), pattern(5 * page, 1));
-}
-
-TEST_P(Pools, ALimitIsKeptAndNamed) {
-  const auto pool = make({.limit = 3 * page, .segment_bytes = 2 * page});
-  Buffer first = pool->allocate(2 * page, stream);
-  Buffer second = pool->allocate(page, stream);  // exactly what is left, not a whole segment
-  try {
-    (void)pool->allocate(page, stream);
-    ADD_FAILURE() << "beyond the limit";
-  } catch (const OutOfMemory& error) {
-    EXPECT_EQ(error.shortage().limit, 3 * page);
-    EXPECT_EQ(error.shortage().in_use, 3 * page);
-    EXPECT_EQ(error.shortage().reserved, 3 * page);
-    EXPECT_EQ(error.shortage().requested, page);
-    EXPECT_EQ(error.shortage().resource, pool->name());
-  }
-  pool->set_limit(4 * page);
-  EXPECT_TRUE(pool->try_allocate(page, stream).has_value());
 }
 
 TEST_P(Pools, InitialBytesAreTakenAtOnce) {
@@ -221,7 +188,12 @@ TEST_P(Pools, InitialBytesAreTakenAtOnce) {
   EXPECT_EQ(pool->stats().reserved, 3 * page);
   EXPECT_EQ(pool->pool_stats().largest_free, 3 * page);
   EXPECT_THROW((void)make_pool(resource, {.initial_bytes = std::size_t{1} << 50}), OutOfMemory);
+}
+
+TEST_P(Pools, OptionsThatNoPoolCanHaveAreRefused) {
   EXPECT_ERROR((void)make_pool(nullptr), Errc::invalid_argument, "upstream");
+  EXPECT_ERROR((void)make_pool(resource, {.segment_bytes = std::size_t{1} << 40}), Errc::invalid_argument,
+               "segments of 1099511627776 bytes");
 }
 
 TEST_P(Pools, ThePoolEndsAfterItsLastBufferOnAnyThread) {
