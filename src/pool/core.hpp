@@ -89,7 +89,7 @@ class Core final : public Pool {
   std::vector<spi::Block*> take_unused(std::size_t most_reserved);
   void give_back(const std::vector<spi::Block*>& blocks) noexcept;
   std::size_t give_back_free(const std::function<std::size_t(std::size_t)>& to_keep);
-  Range* cut_after_waiting(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  bool wait_for_uses(Lock& lock);
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
   void release_now(const ResourcePtr& keep) noexcept;

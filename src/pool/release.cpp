@@ -76,29 +76,26 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
   return before > after ? before - after : 0;
 }
 
-// The last resort: the host waits for what streams still do.
-Range* Core::cut_after_waiting(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+// The last resort: the host waits for what streams still do, and then has it free for all. False when that is nothing.
+bool Core::wait_for_uses(Lock& lock) {
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + patience_;
+  const auto begin = Clock::now();
   lock.unlock();
-  auto pending = pending_uses();
-  for (const spi::Point& point : pending) {
-    const auto left = std::max(deadline - Clock::now(), Clock::duration{0});
-    if (point.stream->wait_for(point.value, left) == WaitStatus::timeout) break;
+  {
+    const auto pending = pending_uses();
+    if (pending.empty()) {
+      lock.lock();
+      return false;
+    }
+    for (const spi::Point& point : pending) {
+      const auto waited = Clock::now() - begin;
+      const auto left = patience_ > waited ? patience_ - waited : std::chrono::nanoseconds{0};
+      if (point.stream->wait_for(point.value, left) == WaitStatus::timeout) break;
+    }
   }
-  const bool some = !pending.empty();
-  pending.clear();
-  std::vector<Asked> streams;
-  if (some) streams = ask_streams();
+  (void)pending_uses();
   lock.lock();
-  if (!some) return nullptr;
-  flush(streams);
-  Range* range = cut(shard, wanted, RangeIndex::Search::thorough);
-  if (!range) range = grow(shard, wanted, lock, shortage);
-  lock.unlock();
-  streams.clear();
-  lock.lock();
-  return range;
+  return true;
 }
 
 // No buffer of some stream is left. What goes back, once it may, goes by a worker unless nothing has to be waited for.

@@ -23,11 +23,18 @@ Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortag
   if (!range) range = cut_cached(shard, wanted, lock, streams);
   if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, lock);
   if (!range) range = grow(shard, wanted, lock, shortage);
-  if (!range && pages_ && !wanted.large) {
-    range = cut(shard, {wanted.bytes, wanted.granules, wanted.alignment, true}, Search::thorough);
+  const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
+  const bool may_be_large = pages_ && !wanted.large;
+  if (!range && may_be_large) range = cut(shard, as_large, Search::thorough);
+  if (reuse_ == ReusePolicy::wait_rather_than_fail) {
+    if (!range) range = cut_waited_for(shard, wanted, lock);
+    if (!range && may_be_large) range = cut_waited_for(shard, as_large, lock);
   }
-  if (!range && reuse_ == ReusePolicy::wait_rather_than_fail) range = cut_waited_for(shard, wanted, lock);
-  if (!range && patience_ != std::chrono::nanoseconds{0}) range = cut_after_waiting(shard, wanted, lock, shortage);
+  if (!range && patience_ != std::chrono::nanoseconds{0} && wait_for_uses(lock)) {
+    range = cut(shard, wanted, Search::thorough);
+    if (!range) range = grow(shard, wanted, lock, shortage);
+    if (!range && may_be_large) range = cut(shard, as_large, Search::thorough);
+  }
   if (!range) {
     fill(shortage);
     return nullptr;

@@ -123,6 +123,25 @@ TEST_P(PoolExhaustion, AFunctionSpillsAndItSucceeds) {
   EXPECT_EQ(pool->stats().reserved, 4 * page);
 }
 
+TEST_P(PoolExhaustion, ASmallRequestWaitsForLargeMemoryRatherThanFail) {
+  const auto pool = four_pages();
+  Gate gate;
+  Buffer seen;
+  std::vector<Buffer> buffers = fill_up(*pool);
+  gate.hold(stream);
+  seen = snapshot(buffers[2], stream);
+  buffers.clear();
+  Buffer small = pool->allocate(1000, other);
+  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  small.fill(std::uint8_t{9}, other);
+  EXPECT_FALSE(other.done());
+  gate.open();
+  EXPECT_BYTES(read(small, other), Bytes(1000, std::byte{9}));
+  stream.synchronize();
+  EXPECT_BYTES(bytes_of(seen), Bytes(page, std::byte{2}));
+  EXPECT_EQ(pool->stats().reserved, 4 * page);
+}
+
 TEST_P(PoolExhaustion, AFunctionThatNeverHelpsIsBounded) {
   const auto pool = four_pages();
   std::size_t calls = 0;

@@ -36,7 +36,7 @@ class Pools : public OnMemory {
   [[nodiscard]] PoolPtr make() const { return make({.segment_bytes = page}); }
   /// A buffer with all of the one segment that a pool of this limit can have.
   [[nodiscard]] PoolOptions tight(ReusePolicy reuse) const {
-    return {.initial_bytes = page, .limit = page, .segment_bytes = page, .reuse = reuse};
+    return {.initial_bytes = page, .limit = page, .segment_bytes = page, .reuse = reuse, .patience = {}};
   }
   /// A copy in ordinary memory, made when `on` gets there, also after the test has failed.
   [[nodiscard]] Buffer snapshot(const Buffer& of, const Stream& on) const {
