@@ -36,6 +36,7 @@ FailingCuda::FailingCuda()
     : arm_(get<shim::Arm>("failing_cuda_arm")),
       arm_fault_(get<shim::ArmFault>("failing_cuda_arm_fault")),
       disarm_(get<shim::Disarm>("failing_cuda_disarm")),
+      calls_(get<shim::Calls>("failing_cuda_calls")),
       alive_(get<shim::Alive>("failing_cuda_alive")),
       idle_(reinterpret_cast<std::size_t (*)()>(test::find_in_model("fake_cuda_live"))) {}
 

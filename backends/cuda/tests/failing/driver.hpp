@@ -20,6 +20,8 @@ class FailingCuda final : public test::Injector {
   /// Let the device fault at the nth call. Only over the modelled driver.
   void arm_fault(std::size_t nth);
   std::optional<test::Injected> disarm() override;
+  /// How many calls this thread has made so far.
+  [[nodiscard]] std::size_t calls() const { return calls_(); }
   void settle() override;
   std::map<std::string, long> alive() override;
   const char* harmless(const test::Injected& call) override;
@@ -34,6 +36,7 @@ class FailingCuda final : public test::Injector {
   shim::Arm arm_;
   shim::ArmFault arm_fault_;
   shim::Disarm disarm_;
+  shim::Calls calls_;
   shim::Alive alive_;
   std::size_t (*idle_)();
 };

@@ -51,6 +51,8 @@ Effect effect_of(std::string_view call) {
   return {};
 }
 
+thread_local std::size_t calls_here = 0;
+
 std::mutex mutex;  // of what follows
 std::size_t calls = 0, wanted = 0, wanted_code = 0;
 bool wants_fault = false;
@@ -67,6 +69,7 @@ void arm(std::size_t nth, std::size_t code, bool fault) {
 
 /// CUDA_SUCCESS when the call shall work.
 CUresult refused(const char* call) {
+  ++calls_here;
   const std::scoped_lock lock(mutex);
   if (wanted == 0 || ++calls != wanted) return CUDA_SUCCESS;
   wanted = 0;
@@ -161,6 +164,7 @@ void failing_cuda_disarm(shim::Hit* out) {
   *out = hit;
   hit = {};
 }
+std::size_t failing_cuda_calls() { return calls_here; }
 long failing_cuda_alive(std::size_t sort) { return alive.at(sort); }
 
 }  // extern "C"

@@ -19,6 +19,8 @@ using Arm = void (*)(std::size_t nth, std::size_t code);
 using ArmFault = void (*)(std::size_t nth);
 // failing_cuda_disarm: fail nothing, and say what failed.
 using Disarm = void (*)(Hit* out);
+// failing_cuda_calls: those that this thread made so far, whether counting or not.
+using Calls = std::size_t (*)();
 // failing_cuda_alive: objects that exist, of one of `sorts`, by its index.
 using Alive = long (*)(std::size_t sort);
 
