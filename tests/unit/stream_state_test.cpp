@@ -57,6 +57,14 @@ TEST(StreamState, AsksOnlyWhatItDoesNotKnow) {
   EXPECT_EQ(s->wait_for(1, 0ns), WaitStatus::ready);
 }
 
+TEST(StreamState, WithoutPrefetchesNoneIsTaken) {
+  const Fake s;
+  s->put(FakeStream::fill());
+  EXPECT_ERROR(s->put(spi::PrefetchOp{{}, 1, &host_device().state()}), Errc::unsupported, "does not move memory");
+  s->put(FakeStream::fill());
+  EXPECT_EQ(s->log(), (Lines{"fill 1", "fill 3"})) << "the stream goes on";
+}
+
 TEST(StreamState, WaitsAreTruthful) {
   const Fake s;
   s->put(FakeStream::fill());

@@ -188,6 +188,19 @@ TEST(LoggingRefuses, NothingWhenTheDiskIsFull) {
   EXPECT_TRUE(take_reports().empty()) << "it is said once";
 }
 
+TEST(LoggingRefuses, NothingWhenTheStreamDoes) {
+  const Stream stream(host_device());
+  const auto full = std::make_shared<std::ostringstream>();
+  full->setstate(std::ios::badbit);
+  const auto resource = make_logging(host::make_pageable_resource(), full, {.buffer_bytes = 0});
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "trace of a resource");
+  EXPECT_EQ(reports[0].message, "the stream refuses to be written to");
+  EXPECT_EQ(resource->allocate(100, stream).size(), 100U);
+  EXPECT_TRUE(take_reports().empty()) << "it is said once";
+}
+
 TEST(TraceWriters, WriteAtOnceWhenTheyMayCollectNothing) {
   std::string written;
   TraceWriter writer([&](std::string_view text) { written += text; }, 0);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What has no caller that could be thrown at is told to the sink, also when there is no memory, or no thread, to tell it.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "hold.hpp"
+#include "inject/allocations.hpp"
+#include "inject/system_calls.hpp"
+#include "loop.hpp"
+#include "reclaim.hpp"
+#include "sink.hpp"
+#include "unit/fake_stream.hpp"
+#include "weir/buffer.hpp"
+#include "weir/resources/debug.hpp"
+#include "weir/resources/logging.hpp"
+#include "weir/resources/pool.hpp"
+#include "weir/resources/tracking.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::size_t most = 100;  // allocations of one function: more means that its loop does not end
+
+class Told : public testing::Test {
+ protected:
+  /// Run `function` with its first allocation failing, then its second, and so on, until none fails; `check` after each.
+  template <class Prepare, class Function, class Check>
+  void fail_each(Prepare prepare, Function function, Check check) {
+    for (std::size_t nth = 1; nth < most; ++nth) {
+      SCOPED_TRACE("allocation " + std::to_string(nth));
+      auto object = prepare();
+      injector.arm(nth, 0);
+      function(object);
+      const bool refused = injector.disarm().has_value();
+      check(refused, take_reports());
+      if (!refused) return;
+    }
+    FAIL() << "it never ends";
+  }
+
+  FailingAllocations injector{host_device()};
+  Stream stream{host_device()};
+};
+
+TEST_F(Told, ALostStreamAlsoWithoutMemoryForTheReason) {
+  auto* fake = new FakeStream;
+  const auto owner = spi::Ref<spi::StreamState>::adopt(fake);
+  fake->put(FakeStream::fill());
+  EXPECT_FALSE(fake->reached(1));
+  fake->break_device();
+  injector.arm(1, 1);
+  EXPECT_FALSE(fake->reached(1));
+  EXPECT_TRUE(injector.disarm().has_value());
+  EXPECT_TRUE(fake->lost());
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "stream");
+  EXPECT_EQ(reports[0].message, "std::bad_alloc");
+}
+
+// The pool's last use of it would have to be waited for. Its memory is not lost with it.
+TEST_F(Told, AStreamThatCannotBeKeptForAPoolIsLeaked) {
+  const auto pool =
+      make_pool(make_resource(host_device()), {.limit = 4096, .segment_bytes = 4096, .reuse = ReusePolicy::passed_only});
+  auto* fake = new FakeStream;
+  {
+    const Stream ending{spi::Ref<spi::StreamState>::adopt(fake)};
+    Buffer buffer = pool->allocate(4096, ending);
+    fake->put(FakeStream::fill());
+    EXPECT_FALSE(fake->reached(1));  // marked: no more memory is needed to ask
+    buffer.close();
+    take_reports();
+    injector.arm(1, 1);
+  }
+  EXPECT_TRUE(injector.disarm().has_value());
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "end of a stream");
+  EXPECT_NE(reports[0].message.find("leaked"), std::string::npos);
+  EXPECT_FALSE(pool->try_allocate(4096, stream).has_value()) << "its work is not over";
+  fake->finish(1);
+  EXPECT_TRUE(pool->try_allocate(4096, stream).has_value());
+  fake->release();  // what was leaked
+  EXPECT_EQ(pool->pool_stats().streams, 1U);
+}
+
+TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
+  FailingSystemCalls calls(host_device());
+  calls.settle();  // no thread is there already
+  auto* fake = new FakeStream;
+  const auto owner = spi::Ref<spi::StreamState>::adopt(fake);
+  fake->put(FakeStream::fill());
+  bool done = false;
+  calls.arm(1, 0);
+  detail::run_after(host_device().state(), {{owner, 1}}, [&done] { done = true; });
+  EXPECT_EQ(calls.disarm()->call, "thread");
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "release of memory");
+  EXPECT_EQ(reports[0].message.rfind("no thread to wait for the last use of memory: ", 0), 0U) << reports[0].message;
+  calls.arm(1, 0);
+  EXPECT_THROW(detail::drain_releases(host_device().state()), Error);
+  EXPECT_TRUE(calls.disarm().has_value());
+  EXPECT_FALSE(done);
+  fake->finish(1);
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(done) << "who comes next starts the thread";
+}
+
+TEST_F(Told, ADamagedBufferAlsoWithoutMemoryToDescribeIt) {
+  const auto debug = make_debug(make_resource(host_device()), {.quarantine_bytes = 0});
+  std::size_t undescribed = 0, described = 0;
+  fail_each(
+      [&] {
+        Buffer buffer = debug->allocate(1000, stream);
+        stream.synchronize();
+        buffer.host_data()[1000] = std::byte{1};
+        return buffer;
+      },
+      [](Buffer& buffer) { buffer.close(); },
+      [&](bool refused, const std::vector<Reported>& reports) {
+        ASSERT_EQ(reports.size(), 1U);
+        EXPECT_EQ(reports[0].where, debug->name());
+        const auto says = [&](const char* text) { return reports[0].message.find(text) != std::string::npos; };
+        undescribed += says("a buffer was damaged; std::bad_alloc while that was described") ? 1 : 0;
+        described += says("after its end were overwritten") ? 1 : 0;
+        EXPECT_TRUE(refused || says("after its end were overwritten")) << reports[0].message;
+      });
+  EXPECT_GE(undescribed, 1U);
+  EXPECT_EQ(debug->violations(), undescribed + described);
+}
+
+TEST_F(Told, UsesThatATraceHasNoMemoryFor) {
+  const Stream user(host_device());
+  const auto text = std::make_shared<std::ostringstream>();
+  const auto logging = make_logging(make_resource(host_device()), text);
+  Hold hold;
+  user.wait(hold.event());
+  std::size_t untold = 0;
+  fail_each(
+      [&] {
+        Buffer buffer = logging->allocate(1000, stream);
+        buffer.use_on(user);
+        return buffer;
+      },
+      [](Buffer& buffer) { buffer.close(); },
+      [&](bool refused, const std::vector<Reported>& reports) {
+        EXPECT_TRUE(refused || reports.empty());
+        for (const Reported& report : reports) {
+          const bool of_uses = report.where == "trace of a resource";
+          untold += of_uses ? 1 : 0;
+          EXPECT_EQ(report.message == "a buffer's uses are not written", of_uses) << report.message;
+        }
+      });
+  EXPECT_GE(untold, 1U);
+  logging->flush();
+  EXPECT_NE(text->str().find("\tuse\t"), std::string::npos) << "where there was memory";
+  hold.open();
+  user.synchronize();
+}
+
+TEST_F(Told, LeaksAlsoWithoutMemoryToListThem) {
+  std::size_t unlisted = 0;
+  std::vector<Buffer> left;
+  fail_each(
+      [&] {
+        auto tracking = make_tracking(make_resource(host_device()));
+        left.clear();
+        left.push_back(tracking->allocate(1000, stream));
+        return tracking;
+      },
+      [](TrackingPtr& tracking) { tracking.reset(); },
+      [&](bool refused, const std::vector<Reported>& reports) {
+        ASSERT_GE(reports.size(), 1U);
+        EXPECT_EQ(reports[0].where.rfind("tracking(", 0), 0U);
+        unlisted += reports.back().message == "std::bad_alloc" ? 1 : 0;
+        EXPECT_EQ(refused, reports.back().message == "std::bad_alloc") << reports.back().message;
+      });
+  EXPECT_GE(unlisted, 2U);
+}
+
+}  // namespace
+}  // namespace weir::test
