@@ -16,10 +16,10 @@ constexpr char spin_source[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
-.visible .entry weir_spin(.param .u64 word)
+.visible .entry weir_spin(.param .u64 word, .param .u64 at, .param .u64 bytes, .param .u32 value)
 {
-  .reg .b64 %a<4>;
-  .reg .b32 %v;
+  .reg .b64 %a<6>;
+  .reg .b32 %v, %t;
   .reg .pred %q;
   ld.param.u64 %a0, [word];
   cvta.to.global.u64 %a0, %a0;
@@ -33,6 +33,22 @@ again:
   setp.lt.u64 %q, %a2, 10000000000;
   @%q bra again;
 done:
+  ld.param.u64 %a0, [at];
+  cvta.to.global.u64 %a0, %a0;
+  ld.param.u64 %a1, [bytes];
+  ld.param.u32 %v, [value];
+  mov.u32 %t, %tid.x;
+  mul.wide.u32 %a2, %t, 4;
+  mov.u32 %t, %ntid.x;
+  mul.wide.u32 %a3, %t, 4;
+next:
+  setp.ge.u64 %q, %a2, %a1;
+  @%q bra over;
+  add.u64 %a4, %a0, %a2;
+  st.global.u32 [%a4], %v;
+  add.u64 %a2, %a2, %a3;
+  bra next;
+over:
   ret;
 }
 )";
@@ -62,7 +78,7 @@ Api load() {
   return found;
 }
 
-void launch_spin(CUstream stream, unsigned int* word) {
+void launch_spin(CUstream stream, unsigned int* word, Busy::Write write) {
   static const CUfunction kernel = [] {
     CUmodule module = nullptr;
     must(api().ModuleLoadData(&module, spin_source), "cuModuleLoadData");
@@ -71,8 +87,9 @@ void launch_spin(CUstream stream, unsigned int* word) {
     return function;
   }();
   auto address = reinterpret_cast<CUdeviceptr>(word);
-  std::array<void*, 1> arguments{&address};
-  must(api().LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.data(), nullptr), "cuLaunchKernel");
+  std::array<void*, 4> arguments{&address, &write.at, &write.bytes, &write.value};
+  constexpr unsigned int threads = 256;
+  must(api().LaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, arguments.data(), nullptr), "cuLaunchKernel");
 }
 
 bool required() {
@@ -130,7 +147,7 @@ NativeStream::~NativeStream() {
   EXPECT_CU(api().StreamDestroy(stream_));
 }
 
-Busy::Busy(CUstream stream) : stream_(stream) {
+Busy::Busy(CUstream stream, const Write& write) : stream_(stream) {
   const Current current(primary());
   void* memory = nullptr;
   must(api().MemHostAlloc(&memory, sizeof *word_, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -138,10 +155,10 @@ Busy::Busy(CUstream stream) : stream_(stream) {
   word_ = static_cast<unsigned int*>(memory);
   // The first launch loads the kernel, which may wait for the device: not with something on it that waits for us.
   *word_ = 1;
-  launch_spin(stream, word_);
+  launch_spin(stream, word_, {});
   must(api().StreamSynchronize(stream), "cuStreamSynchronize");
   *word_ = 0;
-  launch_spin(stream, word_);
+  launch_spin(stream, word_, write);
 }
 
 void Busy::release() { std::atomic_ref(*word_).store(1); }

@@ -85,10 +85,17 @@ class NativeStream {
   CUstream stream_ = nullptr;
 };
 
-/// A kernel that keeps a stream busy until `release()`, and in any case for no more than ten seconds.
+/// A kernel that keeps a stream busy until `release()`, and in any case for no more than ten seconds; and then writes.
 class Busy {
  public:
-  explicit Busy(CUstream stream);
+  /// `bytes` at `at`, multiples of 4, become full of `value`.
+  struct Write {
+    CUdeviceptr at = 0;
+    std::size_t bytes = 0;
+    unsigned int value = 0;
+  };
+  explicit Busy(CUstream stream) : Busy(stream, Write{}) {}
+  Busy(CUstream stream, const Write& write);
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
   ~Busy();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host functions, waits for values, and the one kernel: it spins until the word that its argument points to is set.
+// Host functions, waits for values, and the one kernel: it spins until the word that its argument points to is set. The
+// tests' own, weir_spin, writes then.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <string_view>
 
 #include "world.hpp"
 
@@ -16,6 +19,15 @@ void poll(Stream& self, int epoch, Condition holds) {
   Lock lock(lock_of_all());
   while (!holds() && self.context->epoch == epoch) self.arrived.wait_for(lock, again);
 }
+
+char writes;  // its address is the handle of the kernel that does
+
+/// What that one writes, by its other arguments.
+struct Write {
+  CUdeviceptr at = 0;
+  std::size_t bytes = 0;
+  unsigned int value = 0;
+};
 
 // The host may have written the word after anything that it knows complete.
 void learn_from_host(Stream& self) { self.clock.host = world().observed.now(); }
@@ -72,12 +84,12 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void*) {
   *module = nullptr;
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
+CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   ENTER_IN_CONTEXT("cuModuleGetFunction");
-  *function = nullptr;
+  *function = std::string_view(name) == "weir_spin" ? reinterpret_cast<CUfunction>(&writes) : nullptr;
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                                 unsigned int, unsigned int, CUstream on, void** arguments, void**) {
   ENTER_IN_CONTEXT("cuLaunchKernel");
   STREAM(on);
@@ -86,12 +98,21 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned
   const auto address = *static_cast<CUdeviceptr*>(arguments[0]);
   if (const auto refused = touch(call, *stream->context, address, sizeof(unsigned int), false, job.uses))
     return refused;
-  job.run = [address, epoch = stream->context->epoch](Stream& self) {
+  Write write;
+  if (kernel == reinterpret_cast<CUfunction>(&writes)) {
+    write = {*static_cast<CUdeviceptr*>(arguments[1]), *static_cast<std::size_t*>(arguments[2]),
+             *static_cast<unsigned int*>(arguments[3])};
+  }
+  if (write.bytes != 0) {
+    if (const auto refused = touch(call, *stream->context, write.at, write.bytes, true, job.uses)) return refused;
+  }
+  job.run = [address, write, epoch = stream->context->epoch](Stream& self) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
     poll(self, epoch, [&] {
       return std::atomic_ref(*reinterpret_cast<unsigned int*>(address)).load() != 0 ||
              std::chrono::steady_clock::now() >= limit;
     });
+    std::fill_n(reinterpret_cast<unsigned int*>(write.at), write.bytes / sizeof write.value, write.value);
   };
   push(stream, std::move(job));
   return CUDA_SUCCESS;
