@@ -14,7 +14,7 @@ namespace {
 
 void pairs(benchmark::State& state, std::pmr::memory_resource& memory) {
   for (auto _ : state) {
-    void* const address = memory.allocate(4 * kib);
+    void* address = memory.allocate(4 * kib);
     benchmark::DoNotOptimize(address);
     memory.deallocate(address, 4 * kib);
   }

@@ -17,7 +17,7 @@ const Suite suite("cuda", [](const Device& device) {
     CUstream_st* const native = cuda::native(stream);
     cuda::Allocator memory(make_pool(device));
     for (auto _ : state) {
-      void* const address = memory.allocate(native, 4 * kib);
+      void* address = memory.allocate(native, 4 * kib);
       benchmark::DoNotOptimize(address);
       memory.deallocate(native, address);
     }
