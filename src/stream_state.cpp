@@ -94,7 +94,8 @@ std::uint64_t StreamState::put(Op op) {
   if (foreign()) changed_.wait(lock, [&] { return !turn_; });
   const auto value = issued_.load(std::memory_order_relaxed) + 1;
   if (turn_ || !queue_.empty() || must_hold(op)) {
-    if (!turn_ || must_hold(queue_.empty() ? op : queue_.front().op)) start_worker();
+    // A worker takes the front apart without the lock: then nobody looks at it.
+    if (worker_ || !turn_ || must_hold(queue_.empty() ? op : queue_.front().op)) start_worker();
     queue_.push_back({std::move(op), value});
     issued_.store(value, std::memory_order_release);
     return value;

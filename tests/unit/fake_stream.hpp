@@ -27,6 +27,7 @@ class FakeStream final : public spi::StreamState {
     std::function<void()> on_end = {};
     std::function<void()> on_waits_natively = {};
     std::function<void()> on_poll = {};
+    std::function<void()> on_mark = {};
   } behaviour;  // set before use
 
   /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
@@ -87,7 +88,10 @@ class FakeStream final : public spi::StreamState {
     std::exchange(function, nullptr)();
   }
   void do_wait(spi::StreamState&, std::uint64_t wanted, std::uint64_t) override { submit(line("wait", wanted)); }
-  void do_mark(std::uint64_t value) override { submit(line("mark", value)); }
+  void do_mark(std::uint64_t value) override {
+    if (behaviour.on_mark) behaviour.on_mark();
+    submit(line("mark", value));
+  }
   void do_flush() override { submit("flush"); }
 
   std::uint64_t do_poll() override {
@@ -110,8 +114,9 @@ class FakeStream final : public spi::StreamState {
   }
 
   bool calls_natively() const noexcept override { return behaviour.calls_natively; }
-  bool waits_natively(const spi::StreamState&) const noexcept override {
+  bool waits_natively(const spi::StreamState& other) const noexcept override {
     if (behaviour.on_waits_natively) behaviour.on_waits_natively();
+    [[maybe_unused]] const volatile auto id = other.id();  // real ones look at it, too
     return behaviour.waits_natively;
   }
   bool foreign() const noexcept override { return behaviour.foreign; }

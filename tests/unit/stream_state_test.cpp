@@ -265,6 +265,32 @@ TEST(StreamState, LivesUntilHeldWorkIsDone) {
   ended.get_future().wait();
 }
 
+// The worker ends what an operation held without the lock, while somebody has the turn and somebody else puts.
+TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
+  std::promise<void> marking, has_put, ended;
+  const Fake s({.on_mark = [&] {
+    marking.set_value();
+    has_put.get_future().wait();
+  }});
+  s->put(FakeStream::fill());
+  auto* gate = new FakeStream;
+  std::thread asking;
+  gate->behaviour.on_end = [&] {
+    asking = std::thread([&] { (void)s->reached(1); });  // takes the turn to mark
+    marking.get_future().wait();
+    EXPECT_EQ(s->put(FakeStream::fill()), 3U);
+    has_put.set_value();
+    ended.set_value();
+  };
+  gate->put(FakeStream::fill());
+  s->put(gate->wait_op(1));
+  gate->finish(1);
+  gate->release();  // the wait has the last reference
+  ended.get_future().wait();
+  asking.join();
+  while (!s->submitted(3)) std::this_thread::yield();
+}
+
 TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {
   const Fake s, other;
   other->put(FakeStream::fill());
