@@ -108,6 +108,7 @@ struct Allocator::State {
       check(driver().StreamGetCtx(native, &context), "cuStreamGetCtx", home);
     }
     const ContextScope scope(context);
+    refuse_captured(native, home);
     unsigned long long id = 0;
     check(driver().StreamGetId(native, &id), "cuStreamGetId", home);
     const auto find = [&]() -> LanePtr {

@@ -27,13 +27,15 @@ constexpr std::uint64_t everything = ~std::uint64_t{0} - 1;
 }  // namespace
 
 GpuStream::Turn::Turn(const GpuStream& stream) : scope_(stream.context_), handle_(stream.handle()) {
-  if (!stream.foreign()) return;
+  if (stream.foreign()) refuse_captured(handle_, stream.device());
+}
+
+void refuse_captured(CUstream native, const spi::DeviceState& device) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  check(driver().StreamIsCapturing(handle_, &status), "cuStreamIsCapturing", stream.device());
-  if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
-    throw Error(Errc::unsupported, "a CUDA stream of " + stream.device().describe() +
-                                       " is being captured; weir cannot put work on it until that ends");
-  }
+  check(driver().StreamIsCapturing(native, &status), "cuStreamIsCapturing", device);
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return;
+  throw Error(Errc::unsupported, "a CUDA stream of " + device.describe() +
+                                     " is being captured; weir cannot put work on it until that ends");
 }
 
 GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)

@@ -112,4 +112,8 @@ class GpuStream final : public spi::StreamState {
   friend class StreamRegistry;
 };
 
+/// Throws unsupported when somebody captures the stream. Most calls on it, cuStreamGetId and cuStreamQuery among them, would
+/// spoil that graph.
+void refuse_captured(CUstream native, const spi::DeviceState& device);
+
 }  // namespace weir::cuda

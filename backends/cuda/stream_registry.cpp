@@ -44,6 +44,7 @@ spi::Ref<spi::StreamState> GpuStream::borrow(Gpu& gpu, CUstream native, std::sha
     throw Error(Errc::incompatible,
                 "the CUstream given for " + gpu.describe() + " is a stream of CUDA device " + std::to_string(device));
   }
+  refuse_captured(native, gpu);
   auto found =
       StreamRegistry::get().find_or_add(context, native, [&] { return new GpuStream(gpu, context, native, false); });
   if (owner) {

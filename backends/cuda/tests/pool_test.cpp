@@ -36,7 +36,7 @@ class KernelsOnPools : public CudaTest, public testing::WithParamInterface<Over>
   [[nodiscard]] ResourcePtr upstream() const { return make_resource(gpu(), GetParam().kind); }
   /// Of one page, or of as many as there are.
   [[nodiscard]] PoolPtr make(ReusePolicy reuse, bool one_page = true) const {
-    PoolOptions options{.segment_bytes = page, .reuse = reuse, .paged = GetParam().paged};
+    PoolOptions options{.segment_bytes = page, .reuse = reuse, .patience = {}, .paged = GetParam().paged};
     if (one_page) options.initial_bytes = options.limit = page;
     return make_pool(upstream(), options);
   }

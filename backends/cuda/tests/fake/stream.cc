@@ -190,7 +190,7 @@ CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
 
 CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
   ENTER("cuStreamGetId");
-  STREAM_TO_ASK(handle);
+  STREAM(handle);
   *id = stream->id;
   return CUDA_SUCCESS;
 }

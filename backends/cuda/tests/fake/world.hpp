@@ -243,7 +243,11 @@ void fault(Context& context, CUresult code);
 #define STREAM(handle)                                                                 \
   fake::Stream* stream = nullptr;                                                      \
   if (const CUresult refused = fake::find(call, handle, true, stream)) return refused; \
-  if (stream->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+  if (stream->capturing) {                                                             \
+    fake::world().spoiled = true;                                                      \
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;                                      \
+  }                                                                                    \
+  static_assert(true)
 
 // For calls that only ask about it.
 #define STREAM_TO_ASK(handle)     \
