@@ -59,7 +59,7 @@ class alignas(64) Shard {
   /// Take those out, oldest first. Needs `lock`.
   Range* take_waiting() noexcept {
     last_waiting = nullptr;
-    waiting_count -= waiting_count;
+    waiting_count -= std::uint32_t{waiting_count};
     return std::exchange(first_waiting, nullptr);
   }
 
