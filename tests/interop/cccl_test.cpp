@@ -138,6 +138,28 @@ TEST_F(Cccl, AnyResourceOverAPool) {
   EXPECT_EQ(memory->stats().live_buffers, 0U);
 }
 
+template <class Resource>
+void serve_a_stream_and_the_host(const PoolPtr& memory) {
+  Resource ours(memory);
+  const Resource copy = ours;
+  EXPECT_TRUE(ours == copy);
+  EXPECT_FALSE(ours == Resource(memory)) << "what one allocates, the other does not know";
+  const NativeStream native;
+  const ::cuda::stream_ref stream{native.get()};
+  void* const one = ours.allocate(stream, 1000);
+  void* const two = ours.allocate_sync(2000);
+  EXPECT_EQ(memory->stats().in_use, 3000U);
+  ours.deallocate(stream, one, 1000);
+  ours.deallocate_sync(two, 2000);
+  EXPECT_EQ(memory->stats().live_buffers, 0U);
+}
+
+TEST_F(Cccl, EachServesStreamsAndTheHost) {
+  serve_a_stream_and_the_host<DeviceResource>(pool());
+  serve_a_stream_and_the_host<HostResource>(make_pool(cuda::make_pinned_resource(gpu())));
+  serve_a_stream_and_the_host<SharedResource>(make_pool(cuda::make_pinned_resource(gpu())));
+}
+
 TEST_F(Cccl, BuffersOverAPool) {
   const auto memory = pool(), pinned = make_pool(cuda::make_pinned_resource(gpu()));
   const NativeStream native;
