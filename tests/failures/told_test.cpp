@@ -2,6 +2,8 @@
 // What has no caller that could be thrown at is told to the sink, also when there is no memory, or no thread, to tell it.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <sstream>
 
 #include "hold.hpp"
@@ -91,9 +93,9 @@ TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
   auto* fake = new FakeStream;
   const auto owner = spi::Ref<spi::StreamState>::adopt(fake);
   fake->put(FakeStream::fill());
-  bool done = false;
+  const auto done = std::make_shared<std::atomic<bool>>(false);
   calls.arm(1, 0);
-  detail::run_after(host_device().state(), {{owner, 1}}, [&done] { done = true; });
+  detail::run_after(host_device().state(), {{owner, 1}}, [done] { *done = true; });
   EXPECT_EQ(calls.disarm()->call, "thread");
   const auto reports = take_reports();
   ASSERT_EQ(reports.size(), 1U);
@@ -102,10 +104,10 @@ TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
   calls.arm(1, 0);
   EXPECT_THROW(detail::drain_releases(host_device().state()), Error);
   EXPECT_TRUE(calls.disarm().has_value());
-  EXPECT_FALSE(done);
+  EXPECT_FALSE(*done);
   fake->finish(1);
   detail::drain_releases(host_device().state());
-  EXPECT_TRUE(done) << "who comes next starts the thread";
+  EXPECT_TRUE(*done) << "who comes next starts the thread";
 }
 
 TEST_F(Told, ADamagedBufferAlsoWithoutMemoryToDescribeIt) {

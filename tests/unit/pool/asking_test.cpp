@@ -26,7 +26,7 @@ TEST(AskingStreams, CoversNothingThatIsClosedAfterIt) {
   };
   const Stream application{spi::Ref<spi::StreamState>::adopt(fake)}, other(host_device());
   buffer = pool->allocate(4096, application);
-  fake->finish(1);  // the point that the question makes
+  fake->finish(fake->issued() + 1);  // the point that the question makes
   in_the_middle = true;
   EXPECT_FALSE(pool->try_allocate(4096, other).has_value());
   EXPECT_TRUE(buffer.is_closed());
