@@ -68,10 +68,10 @@ TEST_P(PoolExhaustion, SaysWhatWasAskedForAndWhatThereIs) {
     EXPECT_EQ(shortage.call, "") << "nobody was asked";
     EXPECT_FALSE(shortage.native);
     const std::string message = error.what();
-    for (const std::string& part : {"asked of pool(" + resource->name() + ") on " + device().id(),
-                                    std::string("alignment 4096"), std::string("in use by this resource "),
-                                    std::string("reserved by it "), std::string("limit "),
-                                    std::string("the driver was not asked")}) {
+    for (const std::string& part :
+         {"asked of pool(" + resource->name() + ") on " + device().id(), std::string("alignment 4096"),
+          std::string("in use by this resource "), std::string("reserved by it "), std::string("limit "),
+          std::string("the driver was not asked")}) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
     }
   }
@@ -146,7 +146,8 @@ TEST_P(PoolExhaustion, AFunctionThatNeverHelpsIsBounded) {
   const auto pool = four_pages();
   std::size_t calls = 0;
   const auto hopeless = make_failure_callback(
-      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; }, {.max_attempts = 3});
+      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; },
+      {.max_attempts = 3});
   const std::vector<Buffer> kept = fill_up(*hopeless);
   EXPECT_OUT_OF_MEMORY(hopeless->allocate(page, stream), hopeless->name());
   EXPECT_EQ(calls, 3U);

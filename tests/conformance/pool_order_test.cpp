@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// No range of a pool is handed out before its last use is over, or ordered: uses on other streams, streams that end
-// meanwhile, memory that moves. What would be handed out too early is overwritten, and the bytes show it.
+// No range of a pool is handed out before its last use is over, or ordered: uses on other streams, streams
+// that end meanwhile, memory that moves. What would be handed out too early is overwritten, and the bytes
+// show it.
 
 #include "pools.hpp"
 

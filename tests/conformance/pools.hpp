@@ -44,7 +44,9 @@ class Pools : public OnMemory {
     copy.copy_from(of, on);
     return copy;
   }
-  static std::span<const std::byte> bytes_of(const Buffer& snapshot) { return {snapshot.host_data(), snapshot.size()}; }
+  static std::span<const std::byte> bytes_of(const Buffer& snapshot) {
+    return {snapshot.host_data(), snapshot.size()};
+  }
 
   Stream other{device()};
   const ResourcePtr ordinary = make_resource(host_device());
@@ -53,4 +55,5 @@ class Pools : public OnMemory {
 
 }  // namespace weir::test
 
-#define WEIR_FOR_EACH_POOL(suite) WEIR_FOR_EACH(suite, ::weir::test::memories_for_pools(), ::weir::test::MemoryName)
+#define WEIR_FOR_EACH_POOL(suite) \
+  WEIR_FOR_EACH(suite, ::weir::test::memories_for_pools(), ::weir::test::MemoryName)

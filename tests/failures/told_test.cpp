@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no caller that could be thrown at is told to the sink, also when there is no memory, or no thread, to tell it.
+// What has no caller that could be thrown at is told to the sink, also when there is no memory, or no thread,
+// to tell it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,7 +27,8 @@ constexpr std::size_t most = 100;  // allocations of one function: more means th
 
 class Told : public testing::Test {
  protected:
-  /// Run `function` with its first allocation failing, then its second, and so on, until none fails; `check` after each.
+  /// Run `function` with its first allocation failing, then its second, and so on, until none fails; `check`
+  /// after each.
   template <class Prepare, class Function, class Check>
   void fail_each(Prepare prepare, Function function, Check check) {
     for (std::size_t nth = 1; nth < most; ++nth) {
@@ -63,8 +65,8 @@ TEST_F(Told, ALostStreamAlsoWithoutMemoryForTheReason) {
 
 // The pool's last use of it would have to be waited for. Its memory is not lost with it.
 TEST_F(Told, AStreamThatCannotBeKeptForAPoolIsLeaked) {
-  const auto pool =
-      make_pool(make_resource(host_device()), {.limit = 4096, .segment_bytes = 4096, .reuse = ReusePolicy::passed_only});
+  const auto pool = make_pool(make_resource(host_device()),
+                              {.limit = 4096, .segment_bytes = 4096, .reuse = ReusePolicy::passed_only});
   auto* fake = new FakeStream;
   {
     const Stream ending{spi::Ref<spi::StreamState>::adopt(fake)};
@@ -100,7 +102,8 @@ TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
   const auto reports = take_reports();
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].where, "release of memory");
-  EXPECT_EQ(reports[0].message.rfind("no thread to wait for the last use of memory: ", 0), 0U) << reports[0].message;
+  EXPECT_EQ(reports[0].message.rfind("no thread to wait for the last use of memory: ", 0), 0U)
+      << reports[0].message;
   calls.arm(1, 0);
   EXPECT_THROW(detail::drain_releases(host_device().state()), Error);
   EXPECT_TRUE(calls.disarm().has_value());
@@ -124,7 +127,9 @@ TEST_F(Told, ADamagedBufferAlsoWithoutMemoryToDescribeIt) {
       [&](bool refused, const std::vector<Reported>& reports) {
         ASSERT_EQ(reports.size(), 1U);
         EXPECT_EQ(reports[0].where, debug->name());
-        const auto says = [&](const char* text) { return reports[0].message.find(text) != std::string::npos; };
+        const auto says = [&](const char* text) {
+          return reports[0].message.find(text) != std::string::npos;
+        };
         undescribed += says("a buffer was damaged; std::bad_alloc while that was described") ? 1 : 0;
         described += says("after its end were overwritten") ? 1 : 0;
         EXPECT_TRUE(refused || says("after its end were overwritten")) << reports[0].message;

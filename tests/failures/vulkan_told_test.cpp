@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Vulkan stream that ends hands over what was recorded; without memory for that it says so, and the device goes on.
+// A Vulkan stream that ends hands over what was recorded; without memory for that it says so, and the device
+// goes on.
 #include <gtest/gtest.h>
 
 #include "inject/allocations.hpp"
@@ -37,7 +38,8 @@ TEST(ToldOnVulkan, TheEndOfAStreamAlsoWithoutMemory) {
     const bool refused = injector.disarm().has_value();
     std::size_t ends = 0;
     for (const Reported& report : take_reports()) {
-      EXPECT_NE(report.message.find("std::bad_alloc"), std::string::npos) << report.where << ": " << report.message;
+      EXPECT_NE(report.message.find("std::bad_alloc"), std::string::npos)
+          << report.where << ": " << report.message;
       ends += report.where == "end of a Vulkan stream" ? 1 : 0;
     }
     EXPECT_LE(ends, refused ? 1U : 0U);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a program does with a pool once the pool has what the program needs. None of it asks a driver, the kernel or
-// operator new for anything: tests count that where they stand between weir and those.
+// What a program does with a pool once the pool has what the program needs. None of it asks a driver, the
+// kernel or operator new for anything: tests count that where they stand between weir and those.
 
 #include <iosfwd>
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warm pool asks neither operator new nor the kernel for anything: whatever it asked would be refused. Vulkan's
-// driver: vulkan_warm_test.cpp, CUDA's: backends/cuda/tests/failing.
+// A warm pool asks neither operator new nor the kernel for anything: whatever it asked would be refused.
+// Vulkan's driver: vulkan_warm_test.cpp, CUDA's: backends/cuda/tests/failing.
 #include "warm.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,8 @@ class Warm : public testing::TestWithParam<WarmPath> {
       for (Stream* stream : {&warm.stream, &warm.other}) stream->synchronize();
     }
     injector.arm(1, 0);
-    EXPECT_FALSE(allocated(warm, std::size_t{100} << 20)) << "growth asks, so that the above proves something";
+    EXPECT_FALSE(allocated(warm, std::size_t{100} << 20))
+        << "growth asks, so that the above proves something";
     EXPECT_TRUE(injector.disarm().has_value());
     warm.other.synchronize();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any sequence of what a pool does to its free ranges, over segments and over addresses, against a list of intervals.
+// Any sequence of what a pool does to its free ranges, over segments and over addresses, against a list of
+// intervals.
 
 #include "input.hpp"
 #include "target.hpp"

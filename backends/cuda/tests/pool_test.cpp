@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No range of a pool is handed out while a kernel uses it. Streams do not wait for each other here: kernels run for as
-// long as the test wants, and write at their very end.
+// No range of a pool is handed out while a kernel uses it. Streams do not wait for each other here: kernels
+// run for as long as the test wants, and write at their very end.
 #include <algorithm>
 #include <optional>
 #include <ostream>
@@ -40,7 +40,9 @@ class KernelsOnPools : public CudaTest, public testing::WithParamInterface<Over>
     if (one_page) options.initial_bytes = options.limit = page;
     return make_pool(upstream(), options);
   }
-  [[nodiscard]] Busy::Write ones_to(const Buffer& buffer) const { return {cuda::pointer(buffer), page, 0x01010101}; }
+  [[nodiscard]] Busy::Write ones_to(const Buffer& buffer) const {
+    return {cuda::pointer(buffer), page, 0x01010101};
+  }
   /// What it holds when `on` gets there.
   [[nodiscard]] Buffer snapshot(const Buffer& of, const Stream& on) const {
     Buffer copy = pinned->allocate(of.size(), on);

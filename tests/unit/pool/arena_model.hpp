@@ -36,7 +36,9 @@ class Intervals {
     return made;
   }
   /// Of addresses without memory.
-  static Intervals of_addresses(std::uint64_t begin, std::uint64_t end, bool large) { return {begin, end, large}; }
+  static Intervals of_addresses(std::uint64_t begin, std::uint64_t end, bool large) {
+    return {begin, end, large};
+  }
 
   /// Make [first, first + count) live, and return what all of it was.
   Piece take(std::uint64_t first, std::uint64_t count) {
@@ -58,7 +60,8 @@ class Intervals {
     agree(given.sort == live, "what is given was not live");
     given = {given.granules, sort, closed_at};
     merge();
-    if (!pieces.empty() && std::prev(pieces.end())->second.sort == bare) pieces.erase(std::prev(pieces.end()));
+    if (!pieces.empty() && std::prev(pieces.end())->second.sort == bare)
+      pieces.erase(std::prev(pieces.end()));
   }
   /// What the shard had from `first` on is everyone's.
   void clear(std::uint64_t first) {
@@ -79,7 +82,8 @@ class Intervals {
     }
     return most;
   }
-  /// Whether an opening of that size must be found: neighbours, of which one at least is bare or behind all others.
+  /// Whether an opening of that size must be found: neighbours, of which one at least is bare or behind all
+  /// others.
   [[nodiscard]] bool opens(std::uint64_t granules, std::uint64_t unit) const {
     std::uint64_t run = 0;
     bool has_bare = false;

@@ -11,7 +11,8 @@ namespace weir::pool {
 namespace {
 
 PoolPtr one_page() {
-  return make_pool(make_resource(host_device()), {.limit = 4096, .segment_bytes = 4096, .reuse = ReusePolicy::passed_only});
+  return make_pool(make_resource(host_device()),
+                   {.limit = 4096, .segment_bytes = 4096, .reuse = ReusePolicy::passed_only});
 }
 
 // What is closed while an application's stream is asked: others may have used it after the question.
@@ -31,7 +32,8 @@ TEST(AskingStreams, CoversNothingThatIsClosedAfterIt) {
   EXPECT_FALSE(pool->try_allocate(4096, other).has_value());
   EXPECT_TRUE(buffer.is_closed());
   in_the_middle = false;
-  EXPECT_FALSE(pool->try_allocate(4096, other).has_value()) << "the next question covers it, and is not answered";
+  EXPECT_FALSE(pool->try_allocate(4096, other).has_value())
+      << "the next question covers it, and is not answered";
   fake->finish(100);  // and whatever is asked later
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }

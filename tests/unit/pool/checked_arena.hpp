@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An arena and its model do the same steps, and are compared after each. What the steps are, a function of numbers says:
-// random ones in arena_test.cpp, a fuzzer's in fuzz/arena_fuzz.cpp.
+// An arena and its model do the same steps, and are compared after each. What the steps are, a function of
+// numbers says: random ones in arena_test.cpp, a fuzzer's in fuzz/arena_fuzz.cpp.
 
 #include <deque>
 #include <functional>
@@ -26,7 +26,9 @@ class Nowhere final : public spi::PagedSegment {
     size = bytes;
     page_bytes = page;
   }
-  bool add_page(std::size_t, std::size_t, Shortage&) override { throw Disagreement("an arena asks for no memory"); }
+  bool add_page(std::size_t, std::size_t, Shortage&) override {
+    throw Disagreement("an arena asks for no memory");
+  }
   void move_page(std::size_t, std::size_t) override { throw Disagreement("an arena moves no memory"); }
   void end_page(std::size_t) noexcept override {}
 };
@@ -62,8 +64,10 @@ class CheckedArena {
     } else if (what < 12) {
       clear(below);
     } else if (pages()) {
-      if (what < 14) opening_ ? settle_opening(below(2) == 0) : open(below);
-      else lifted_.empty() ? lift(below) : settle_lifted(below(3) != 0);
+      if (what < 14)
+        opening_ ? settle_opening(below(2) == 0) : open(below);
+      else
+        lifted_.empty() ? lift(below) : settle_lifted(below(3) != 0);
     } else if (what < 14) {
       renew(below(4));
     }
@@ -99,7 +103,8 @@ class CheckedArena {
   spi::Block& block_of(std::uint64_t granules) {
     spi::Block& block = blocks_.emplace_back();
     const auto count = blocks_.size();  // not all aligned alike
-    block.segment = new Nowhere((std::uint64_t{count} << 30) + count * granule, granules * granule, unit * granule);
+    block.segment =
+        new Nowhere((std::uint64_t{count} << 30) + count * granule, granules * granule, unit * granule);
     block.size = granules * granule;
     return block;
   }
@@ -111,7 +116,8 @@ class CheckedArena {
   void renew(std::uint64_t which) {
     Region& region = *std::next(arena_.regions.begin(), static_cast<std::ptrdiff_t>(which));
     const Intervals& known = model_.at(&region);
-    agree(region.unused() == (known.largest(Intervals::everyones) == known.end), "whether a region is unused");
+    agree(region.unused() == (known.largest(Intervals::everyones) == known.end),
+          "whether a region is unused");
     if (!region.unused()) return;
     const auto granules = known.end;
     const auto before = arena_.bytes;
@@ -142,10 +148,13 @@ class CheckedArena {
           (piece.granules <= most ? some : others) = true;
         }
       }
-      // A quick search may overlook some of the request's own class, a large request takes what fits or nothing.
-      return agree(!some || others || (search == RangeIndex::Search::quick && !whole), "what there is was not found");
+      // A quick search may overlook some of the request's own class, a large request takes what fits or
+      // nothing.
+      return agree(!some || others || (search == RangeIndex::Search::quick && !whole),
+                   "what there is was not found");
     }
-    agree(whole ? range->granules >= wanted && range->granules <= most : range->granules == wanted, "its size");
+    agree(whole ? range->granules >= wanted && range->granules <= most : range->granules == wanted,
+          "its size");
     agree(range->region->large == large, "of the other sort of region");
     agree((range->region->address() + first_of(*range) * granule) % alignment == 0, "its alignment");
     const auto was = of(*range).take(first_of(*range), range->granules);
@@ -184,7 +193,8 @@ class CheckedArena {
       agree(range->region == &region && (!before || before->after == range), "parts that are no neighbours");
       before = range;
       (bare ? lacks : held) += range->granules;
-      if (bare) agree(range->begin() % unit == 0 && range->granules % unit == 0, "a part that pages cannot fill");
+      if (bare)
+        agree(range->begin() % unit == 0 && range->granules % unit == 0, "a part that pages cannot fill");
       if (range->begin() == known.used_end()) {
         agree(bare, "memory behind all memory");
         known.extend(range->begin(), range->granules);
@@ -223,7 +233,8 @@ class CheckedArena {
     Range* rest = nullptr;
     Range& lifted = arena_.lift(range, begin, granules, rest);
     agree(lifted.begin() == begin && lifted.granules == granules, "not what was to be lifted");
-    agree(rest ? rest->begin() == begin + granules && rest->end() == end : begin + granules == end, "what follows it");
+    agree(rest ? rest->begin() == begin + granules && rest->end() == end : begin + granules == end,
+          "what follows it");
     (void)of(lifted).take(begin, granules);
     lifted_.push_back(&lifted);
   }
