@@ -145,10 +145,12 @@ TEST_F(Told, UsesThatATraceHasNoMemoryFor) {
   Hold hold;
   user.wait(hold.event());
   std::size_t untold = 0;
+  spi::Segment* segment = nullptr;
   fail_each(
       [&] {
         Buffer buffer = logging->allocate(1000, stream);
         buffer.use_on(user);
+        segment = buffer.location().segment;
         return buffer;
       },
       [](Buffer& buffer) { buffer.close(); },
@@ -157,6 +159,7 @@ TEST_F(Told, UsesThatATraceHasNoMemoryFor) {
         for (const Reported& report : reports) {
           const bool of_uses = report.where == "trace of a resource";
           untold += of_uses ? 1 : 0;
+          if (report.message.find("leaked") != std::string::npos) segment->release();
           EXPECT_EQ(report.message == "a buffer's uses are not written", of_uses) << report.message;
         }
       });
