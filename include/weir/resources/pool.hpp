@@ -26,8 +26,8 @@ struct PoolOptions {
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
   std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream; larger requests get their own
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
-  /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: by a worker, after
-  /// the last uses. 0: an idle pool holds nothing. The default keeps everything.
+  /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: after the last
+  /// uses, by a worker if they are not over. 0: an idle pool holds nothing. The default keeps everything.
   std::size_t release_threshold = std::numeric_limits<std::size_t>::max();
   /// How long, before it fails, an allocation waits for what streams still do with closed memory. 0: not at all.
   std::chrono::nanoseconds patience = std::chrono::seconds{1};
