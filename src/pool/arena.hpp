@@ -22,8 +22,9 @@ class Arena {
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
 
-  /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of `index`: of what it has for
-  /// `large` requests or for others. In no index then, and `live`. Null when there is none. Throws only for want of memory, and then did nothing.
+  /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of what `index` has for large
+  /// requests, or for others. In no index then, and `live`. Null when there is none. Throws only for want of memory,
+  /// and then did nothing.
   Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   /// Make a range free for the stream of its shard, or for every one if it has none.
   void put(Range& range) noexcept;
