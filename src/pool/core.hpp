@@ -136,7 +136,8 @@ class Core final : public Pool {
   std::thread::id grower_;  // who
   Arena arena_;
   std::optional<PageTable> pages_;
-  std::uint64_t small_ = 0;  // granules with memory for small requests, of those
+  std::uint64_t small_ = 0;     // granules with memory for small requests, of those
+  std::size_t page_count_ = 0;  // of any size
   Shard* shards_ = nullptr;
   std::size_t shard_count_ = 0;
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done

@@ -152,6 +152,7 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
     i < done ? strip(*lifted[i]) : arena_.put(*lifted[i]);
   }
   arena_.bytes = backed ? arena_.bytes + added : arena_.bytes - moved;
+  page_count_ = backed ? page_count_ + wanted.added.size() : page_count_ - done;
   arena_.close(*opening, backed);
   if (refused) std::rethrow_exception(refused);
   if (!backed) return false;
@@ -194,6 +195,7 @@ void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
     strip(*range);
   }
   given_back_ += lifted.size();
+  page_count_ -= lifted.size();
 }
 
 }  // namespace weir::pool

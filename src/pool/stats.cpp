@@ -26,7 +26,7 @@ PoolStats Core::pool_stats() const {
   all.peak_reserved = peak_reserved_;
   stats.cached = all.reserved > all.in_use ? all.reserved - all.in_use : 0;
   stats.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;
-  stats.segments = arena_.regions.size();
+  stats.segments = pages_ ? page_count_ : arena_.regions.size();
   stats.waits = waits_;
   stats.grown = grows_;
   stats.given_back = given_back_;

@@ -39,7 +39,7 @@ struct PoolStats {
   ResourceStats resource;
   std::size_t cached = 0;         ///< reserved and in no buffer
   std::size_t largest_free = 0;   ///< largest range that is free for every stream, caches of streams not counted
-  std::size_t segments = 0;       ///< count, from upstream
+  std::size_t segments = 0;       ///< count, from upstream; of a paged pool, its pages
   std::size_t streams = 0;        ///< count, that have a cache
   std::uint64_t reuses = 0;       ///< allocations served by the stream's own cache
   std::uint64_t waits = 0;        ///< stream-side waits inserted for memory of other streams

@@ -250,6 +250,7 @@ TEST_F(Paging, RandomProgramsKeepTheirBytes) {
         if (live.size() > 30) live.erase(live.begin(), live.begin() + 15);
         const std::size_t bytes = 1 + below(std::uint32_t{1} << below(21));
         upstream.calls_until_throw = below(20) == 0 ? static_cast<int>(below(4)) : -1;
+        ASSERT_EQ(pool->pool_stats().segments, upstream.pages.size());
         try {
           auto buffer = pool->try_allocate(bytes, below(2) ? stream : second, below(8) ? 256 : 4096);
           if (!buffer) {
