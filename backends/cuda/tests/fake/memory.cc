@@ -10,10 +10,17 @@ namespace {
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
+// A page in front is nobody's, so that no allocation begins where another ends.
 void* take_pages(std::size_t bytes) {
-  void* memory =
-      mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
+  const auto whole = page + whole_pages(bytes);
+  void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  (void)mprotect(memory, page, PROT_NONE);
+  return static_cast<std::byte*>(memory) + page;
+}
+
+void give_pages(CUdeviceptr address, std::size_t bytes) {
+  munmap(reinterpret_cast<void*>(address - page), page + whole_pages(bytes));
 }
 
 // What is at an address that no allocation covers.
@@ -32,7 +39,7 @@ std::string absent(CUdeviceptr address) {
 namespace fake {
 
 Memory::~Memory() {
-  if (!mapped && address) munmap(reinterpret_cast<void*>(address), whole_pages(size));
+  if (!mapped && address) give_pages(address, size);
 }
 
 CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device) {
