@@ -9,10 +9,6 @@
 namespace weir::pool {
 namespace {
 
-std::uint64_t round_up(std::uint64_t granules, std::uint64_t unit) noexcept {
-  return (granules + unit - 1) / unit * unit;
-}
-
 bool is_bare(const Range& range) noexcept { return range.state == Range::State::bare; }
 
 // Whether it can be a part of an opening.

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -88,7 +87,7 @@ class Core final : public Pool {
   std::vector<spi::Point> pending_uses();
   std::vector<spi::Block*> take_unused(std::size_t most_reserved);
   void give_back(const std::vector<spi::Block*>& blocks) noexcept;
-  std::size_t give_back_free(const std::function<std::size_t(std::size_t)>& to_keep);
+  std::size_t give_back_free(std::size_t least_free, std::size_t least_reserved);
   bool wait_for_uses(Lock& lock);
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;

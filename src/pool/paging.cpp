@@ -17,10 +17,6 @@ using Page = PageTable::Page;
 // can move. So a request gets few pages, but not fewer than one in `most_pages` of what the pool has.
 constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
 
-std::uint64_t round_up(std::uint64_t granules, std::uint64_t unit) noexcept {
-  return (granules + unit - 1) / unit * unit;
-}
-
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
   const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
   return round_up(std::max({wanted, request / most_per_request, unit}), unit);

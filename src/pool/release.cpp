@@ -48,15 +48,16 @@ void Core::give_back(const std::vector<spi::Block*>& blocks) noexcept {
   for (spi::Block* block : blocks) deallocate_to(*upstream_, *block);
 }
 
-// What is free for every stream, until at most so many bytes are in no buffer. Returns what is left.
-std::size_t Core::give_back_free(const std::function<std::size_t(std::size_t)>& to_keep) {
+// What is free for every stream, but so many bytes, or as many as make up so many reserved. Returns what is reserved then.
+std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reserved) {
   std::vector<spi::Block*> blocks;
   std::size_t left = 0;
   {
     const auto streams = ask_streams();
     Lock lock(mutex_);
     flush(streams);
-    const auto used = in_use(), keep = to_keep(used);
+    const auto used = in_use();
+    const auto keep = std::max(least_free, least_reserved - std::min(used, least_reserved));
     if (pages_) {
       end_pages(keep, lock);
     } else {
@@ -71,7 +72,7 @@ std::size_t Core::give_back_free(const std::function<std::size_t(std::size_t)>& 
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   for (const spi::Point& point : pending_uses()) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
-  const auto after = give_back_free([=](std::size_t) { return bytes_to_keep; });
+  const auto after = give_back_free(bytes_to_keep, 0);
   upstream_->trim(bytes_to_keep);
   return before > after ? before - after : 0;
 }
@@ -115,8 +116,13 @@ void Core::release_idle(ResourcePtr keep) noexcept {
 }
 
 void Core::release_now(const ResourcePtr& keep) noexcept {
+  std::size_t threshold = 0;
+  {
+    const Lock lock(mutex_);
+    threshold = release_threshold_;
+  }
   try {
-    (void)give_back_free([this](std::size_t used) { return release_threshold_ - std::min(used, release_threshold_); });
+    (void)give_back_free(0, threshold);
   } catch (const std::bad_alloc&) {  // the same
   }
   bool again = false;

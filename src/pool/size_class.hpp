@@ -35,6 +35,11 @@ constexpr std::uint64_t rounded(std::uint64_t granules) noexcept {
   return (granules + step - 1) & ~(step - 1);
 }
 
+/// To the next multiple of `unit`.
+constexpr std::uint64_t round_up(std::uint64_t granules, std::uint64_t unit) noexcept {
+  return (granules + unit - 1) / unit * unit;
+}
+
 /// Granules of a range in which a request has its alignment wherever the range begins.
 constexpr std::uint64_t granules_with_slack(std::uint64_t granules, std::size_t alignment) noexcept {
   return granules + (alignment > granule ? alignment / granule - 1 : 0);

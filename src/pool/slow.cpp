@@ -14,7 +14,6 @@ constexpr std::uint64_t growth = 32;  ///< memory for small requests grows by on
 
 }  // namespace
 
-
 Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
   if (shard.waiting_count != 0) settle_waiting(shard);
   std::vector<Asked> streams;  // ends without the lock
