@@ -100,9 +100,10 @@ class Core final : public Pool {
     PageTable::Page page;
   };
   struct Plan {
-    std::vector<Idle> moved;
-    std::vector<std::uint64_t> to;
+    std::vector<Idle> idle;
+    std::vector<std::uint64_t> to;  ///< where the first of those move; the others are given back
     std::vector<PageTable::Page> added;
+    std::uint64_t granules_given_back = 0, granules_added = 0;
   };
   enum class Use { idle_and_new, new_only };
   bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);

@@ -69,6 +69,7 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
 }
 
 PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
+  (void)ShardLock::prepare();
   PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
   auto& core = static_cast<Core&>(*pool);
   if (options.paged) core.reserve_addresses();

@@ -13,9 +13,14 @@ namespace {
 
 using Page = PageTable::Page;
 
-// Of new memory. A driver needs some 20 microseconds for a page whatever its size, and only pages that lie idle as a whole
+// Of new memory. A driver needs some 40 microseconds for a page whatever its size, and only pages that lie idle as a whole
 // can move. So a request gets few pages, but not fewer than one in `most_pages` of what the pool has.
 constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
+
+// For one request, if new pages have the memory of `worth_it` or more of the further ones. These are given back then, which
+// is half the work of moving, and the next time there are fewer.
+constexpr std::size_t most_moved = 32;
+constexpr std::uint64_t worth_it = 4;
 
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
   const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
@@ -55,7 +60,7 @@ std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
   return lifted;
 }
 
-// Which idle pages go where, and how much new memory the bare parts need besides.
+// Which idle pages go where, how much new memory the bare parts need besides, and which idle pages make up for that.
 Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   Plan plan;
   std::vector<Page> gaps;
@@ -64,18 +69,24 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   }
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
-  const auto whole = missing;
+  const auto most = page_size(missing, arena_.bytes / granule, pages_->unit);
   for (const Idle& idle : missing != 0 && moves ? idle_pages() : std::vector<Idle>()) {
+    if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
+      if (plan.granules_given_back + idle.page.granules > missing) continue;
+      plan.granules_given_back += idle.page.granules;
+      plan.idle.push_back(idle);
+      continue;
+    }
     const auto gap = std::ranges::find_if(gaps, [&](const Page& g) { return g.granules >= idle.page.granules; });
     if (gap == gaps.end()) continue;
-    plan.moved.push_back(idle);
+    plan.idle.push_back(idle);
     plan.to.push_back(gap->begin);
     gap->begin += idle.page.granules;
     gap->granules -= idle.page.granules;
     missing -= idle.page.granules;
     if (missing == 0) return plan;
   }
-  const auto most = page_size(whole, arena_.bytes / granule, pages_->unit);
+  plan.granules_added = missing;
   for (Page& gap : gaps) {
     while (gap.granules != 0) {
       plan.added.push_back({gap.begin, std::min(most, gap.granules)});
@@ -86,15 +97,18 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   return plan;
 }
 
-// False when there is no memory, and then none of it is there. Counts in `done` the moves that were made.
+// False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
 bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   std::size_t added = 0;
   const auto undo = [&] {
-    for (std::size_t i = 0; i < done; ++i) pages_->end({plan.to[i], plan.moved[i].page.granules});
+    for (std::size_t i = 0; i < std::min(done, plan.to.size()); ++i) {
+      pages_->end({plan.to[i], plan.idle[i].page.granules});
+    }
     for (std::size_t i = 0; i < added; ++i) pages_->end(plan.added[i]);
   };
   try {
-    for (; done < plan.moved.size(); ++done) pages_->move(plan.moved[done].page, plan.to[done]);
+    for (; done < plan.to.size(); ++done) pages_->move(plan.idle[done].page, plan.to[done]);
+    for (; done < plan.idle.size(); ++done) pages_->end(plan.idle[done].page);
     for (; added < plan.added.size(); ++added) {
       if (pages_->add(plan.added[added].begin, plan.added[added].granules, shortage)) continue;
       undo();
@@ -121,18 +135,19 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
   std::vector<Range*> lifted;
   try {
     wanted = plan(*opening, use == Use::idle_and_new);
-    lifted = lift(wanted.moved);
+    lifted = lift(wanted.idle);
   } catch (...) {
     arena_.close(*opening, false);
     throw;
   }
   std::uint64_t bare = 0;
   for (const auto& part : opening->parts) bare += part.bare ? part.range->granules : 0;
-  std::size_t added = 0, moved = 0, done = 0;
-  for (const Page& page : wanted.added) added += static_cast<std::size_t>(page.granules) * granule;
+  const auto added = static_cast<std::size_t>(wanted.granules_added) * granule;
+  const auto given_back = static_cast<std::size_t>(wanted.granules_given_back) * granule;
+  std::size_t lost = 0, done = 0;
   bool backed = false;
   std::exception_ptr refused;
-  if (added <= limit_ - std::min(limit_, arena_.bytes)) {
+  if (added <= given_back + limit_ - std::min(limit_, arena_.bytes)) {
     lock.unlock();
     try {
       backed = carry_out(wanted, done, shortage);
@@ -144,17 +159,19 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
     shortage.limit = limit_;
   }
   for (std::size_t i = 0; i < lifted.size(); ++i) {
-    if (i < done) moved += lifted[i]->bytes();
+    if (i < done) lost += lifted[i]->bytes();
     i < done ? strip(*lifted[i]) : arena_.put(*lifted[i]);
   }
-  arena_.bytes = backed ? arena_.bytes + added : arena_.bytes - moved;
-  page_count_ = backed ? page_count_ + wanted.added.size() : page_count_ - done;
+  arena_.bytes = backed ? arena_.bytes + added - given_back : arena_.bytes - lost;
+  const auto moved = std::min(done, wanted.to.size());
+  page_count_ = page_count_ + (backed ? wanted.added.size() + moved : 0) - done;
+  given_back_ += backed ? done - moved : done;
   arena_.close(*opening, backed);
   if (refused) std::rethrow_exception(refused);
   if (!backed) return false;
   if (!large) small_ += bare;
   ++grows_;
-  moved_ += done;
+  moved_ += moved;
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};
   return true;

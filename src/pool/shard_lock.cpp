@@ -13,16 +13,6 @@ namespace {
 
 long membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 0, 0); }
 
-// Whether full_barrier() will work. The thread sanitizer does not know what it orders.
-bool may_lean() noexcept {
-#if defined(__SANITIZE_THREAD__)
-  return false;
-#else
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  return registered;
-#endif
-}
-
 // On every thread of the process that runs at this moment.
 void full_barrier() noexcept {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
@@ -40,6 +30,16 @@ void spin(const Until& until) noexcept {
 
 }  // namespace
 
+// The thread sanitizer does not know what such a barrier orders.
+bool ShardLock::prepare() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  return false;
+#else
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  return registered;
+#endif
+}
+
 void ShardLock::lock_shared(Thread self) noexcept {
   while (taken_.exchange(true, std::memory_order_acquire)) {
     spin([this] { return !taken_.load(std::memory_order_relaxed); });
@@ -54,7 +54,7 @@ void ShardLock::lock_shared(Thread self) noexcept {
 void ShardLock::unlock_shared() noexcept {
   shared_ = false;
   const std::uint32_t enough = std::uint32_t{128} << (3 * straightened_);
-  if (in_a_row_ >= enough && may_lean()) {
+  if (in_a_row_ >= enough && prepare()) {
     in_a_row_ = 0;
     leans_to_.store(last_, std::memory_order_relaxed);
   }

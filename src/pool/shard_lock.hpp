@@ -13,6 +13,10 @@ namespace weir::pool {
 /// For sections of a few instructions. Not recursive.
 class ShardLock {
  public:
+  /// Tell the kernel that barriers on other threads will be asked for, once: milliseconds in a process that has threads.
+  /// False when it knows none. Without it, the first lock that leans does so.
+  static bool prepare() noexcept;
+
   void lock() noexcept {
     const auto self = this_thread();
     if (leans_to_.load(std::memory_order_relaxed) == self) [[likely]] {

@@ -167,6 +167,26 @@ TEST_F(Paging, IdlePagesGoWhereTheyAreNeeded) {
   for (unsigned char i = 1; i < 8; i += 2) EXPECT_TRUE(marked(buffers[i], i));
 }
 
+// No memory is taken for that, also where a limit allows none.
+TEST_F(Paging, ManyIdlePagesBecomeFewNewOnes) {
+  for (const std::size_t limit : {~std::size_t{0}, 1200 * page}) {
+    SCOPED_TRACE(limit);
+    const auto pool = make({.limit = limit});
+    std::vector<Buffer> buffers;
+    for (unsigned i = 0; i < 1200; ++i) mark(buffers.emplace_back(pool->allocate(page, stream)), static_cast<unsigned char>(i));
+    for (std::size_t i = 0; i < 1200; i += 2) buffers[i].close();
+    Buffer large = pool->allocate(600 * page, stream);
+    mark(large, 255);
+    EXPECT_EQ(pool->stats().reserved, 1200 * page);
+    EXPECT_EQ(upstream.bytes, 1200 * page);
+    EXPECT_LT(upstream.pages.size(), 720U);
+    EXPECT_EQ(pool->pool_stats().segments, upstream.pages.size());
+    EXPECT_EQ(pool->pool_stats().moved, 32U);
+    EXPECT_EQ(pool->pool_stats().given_back, 568U);
+    for (std::size_t i = 1; i < 1200; i += 2) ASSERT_TRUE(marked(buffers[i], static_cast<unsigned char>(i)));
+  }
+}
+
 TEST_F(Paging, BareAddressesAreUsedAgain) {
   const auto pool = make({}, 64 * page);  // more would be needed otherwise
   std::vector<Buffer> buffers;
@@ -247,8 +267,8 @@ TEST_F(Paging, RandomProgramsKeepTheirBytes) {
           live.pop_back();
           continue;
         }
-        if (live.size() > 30) live.erase(live.begin(), live.begin() + 15);
-        const std::size_t bytes = 1 + below(std::uint32_t{1} << below(21));
+        if (live.size() > (seed % 5 == 0 ? 90 : 30)) live.erase(live.begin(), live.begin() + 15);
+        const std::size_t bytes = 1 + below(std::uint32_t{1} << below(seed % 5 == 0 ? 24 : 21));
         upstream.calls_until_throw = below(20) == 0 ? static_cast<int>(below(4)) : -1;
         ASSERT_EQ(pool->pool_stats().segments, upstream.pages.size());
         try {
