@@ -19,7 +19,8 @@ constinit spi::ForkLink* first = nullptr;
 constinit thread_local bool prepared = false;
 
 using Singleton = void (*)(ForkMoment) noexcept;
-constexpr Singleton singletons[] = {detail::fork_attachments, detail::fork_pools, detail::fork_external, detail::fork_staging, detail::fork_reclaim,
+constexpr Singleton singletons[] = {detail::fork_leases,   detail::fork_attachments, detail::fork_pools,
+                                    detail::fork_external, detail::fork_staging,     detail::fork_reclaim,
                                     detail::fork_registry};
 
 void before() noexcept {

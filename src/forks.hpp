@@ -14,6 +14,7 @@ inline constinit std::uint32_t fork_generation = 1;
 
 // What there is once in the library, each beside its lock. Called in this order before a fork, in the reverse order
 // after it.
+void fork_leases(spi::ForkMoment moment) noexcept;
 void fork_attachments(spi::ForkMoment moment) noexcept;
 void fork_pools(spi::ForkMoment moment) noexcept;
 void fork_external(spi::ForkMoment moment) noexcept;

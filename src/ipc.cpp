@@ -7,7 +7,9 @@
 
 #include "backend_registry.hpp"
 #include "ipc_wire.hpp"
+#include "leases.hpp"
 #include "ready_point.hpp"
+#include "socket_pair.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir {
@@ -71,7 +73,8 @@ ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
   }
   spi::Segment& segment = *place.segment;
   auto& state = *segment.device;
-  const bool shares = segment.imported || block()->resource->is_exportable();  // a pool does not, of any memory
+  const MemoryResource& resource = *block()->resource;
+  const bool shares = segment.imported || resource.is_exportable();  // a pool may not, of memory that could
   if (!shares || !segment.exportable || !state.backend->segments->export_handle) {
     throw Error(Errc::unsupported, "Buffer::ipc_descriptor: memory of " + memory_resource()->name() +
                                        " was not made exportable; make the resource with exportable = true");
@@ -94,9 +97,16 @@ ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
   wire.driver = detail::wire_driver(state.driver);
   std::vector<spi::UniqueFd> fds;
   fds.push_back(std::move(exported.fd));
+  spi::UniqueFd lease;
+  if (segment.lease) lease = segment.lease.duplicate();
+  if (resource.reuses_memory()) lease = detail::grant_lease(share());
   if (!ready.done()) {
     fds.push_back(detail::send_ready(stream));
     wire.has_ready = true;
+  }
+  if (lease) {
+    fds.push_back(std::move(lease));
+    wire.has_lease = true;
   }
   return {detail::encode(wire), std::move(fds)};
 }
@@ -119,10 +129,14 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   auto& device = find_device(wire);
   check_identity(wire, device);
   device.check_process();
+  spi::UniqueFd lease;
+  if (wire.has_lease) lease = std::move(fds.back());
+  if (lease) detail::check_socket_end(lease, "lease");
   Event ready;
   if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
   auto segment = import_segment(device, {wire.handle, std::move(fds[0]), wire.segment_size, wire.kind, wire.read_only});
   segment->set_id(wire.segment);
+  segment->lease = std::move(lease);
   stream.wait(ready);
   return spi::make_external_buffer(std::move(segment), wire.offset, wire.size, stream);
 }

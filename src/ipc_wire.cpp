@@ -12,6 +12,7 @@ namespace {
 constexpr char magic[] = {'w', 'e', 'i', 'r', '.', 'i', 'p', 'c'};
 constexpr std::uint32_t flag_read_only = 1;
 constexpr std::uint32_t flag_ready = 2;
+constexpr std::uint32_t flag_lease = 4;
 
 // Offsets of the fields.
 enum At : std::size_t {
@@ -96,7 +97,7 @@ WireBytes encode(const WireDescriptor& d) {
   put(bytes, at_handle, static_cast<std::uint16_t>(d.handle));
   put(bytes, at_kind, static_cast<std::uint16_t>(d.kind));
   put(bytes, at_fds, static_cast<std::uint32_t>(d.fd_count()));
-  put(bytes, at_flags, (d.read_only ? flag_read_only : 0u) | (d.has_ready ? flag_ready : 0u));
+  put(bytes, at_flags, (d.read_only ? flag_read_only : 0u) | (d.has_ready ? flag_ready : 0u) | (d.has_lease ? flag_lease : 0u));
   std::memcpy(bytes.data() + at_device, d.device.bytes.data(), d.device.bytes.size());
   std::memcpy(bytes.data() + at_boot, d.boot.bytes.data(), d.boot.bytes.size());
   put(bytes, at_segment, d.segment.high);
@@ -130,9 +131,10 @@ WireDescriptor decode(std::span<const std::byte> bytes) {
   if (kind > static_cast<std::uint16_t>(MemoryKind::external)) corrupt("memory kind " + number(kind) + " is unknown");
   d.kind = static_cast<MemoryKind>(kind);
   const auto flags = get<std::uint32_t>(bytes, at_flags);
-  if ((flags & ~(flag_read_only | flag_ready)) != 0) corrupt("flags " + number(flags) + " has unknown bits");
+  if ((flags & ~(flag_read_only | flag_ready | flag_lease)) != 0) corrupt("flags " + number(flags) + " has unknown bits");
   d.read_only = (flags & flag_read_only) != 0;
   d.has_ready = (flags & flag_ready) != 0;
+  d.has_lease = (flags & flag_lease) != 0;
   if (const auto fds = get<std::uint32_t>(bytes, at_fds); fds != d.fd_count()) {
     corrupt("file descriptor count is " + number(fds) + ", its flags need " + number(d.fd_count()));
   }

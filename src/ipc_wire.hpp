@@ -22,7 +22,8 @@ struct WireDescriptor {
   spi::HandleKind handle{};
   MemoryKind kind{};
   bool read_only = false;
-  bool has_ready = false;         ///< a second file descriptor says when the exporter's work is complete
+  bool has_ready = false;         ///< a file descriptor says when the exporter's work is complete
+  bool has_lease = false;         ///< the last file descriptor keeps the memory from being used again
   Uuid device;
   Uuid boot;                      ///< of the machine: the kernel's boot id
   spi::SegmentId segment;
@@ -33,7 +34,7 @@ struct WireDescriptor {
   std::string backend;            ///< at most 15 bytes
   std::string driver;             ///< at most 63 bytes; longer names are cut
 
-  [[nodiscard]] std::size_t fd_count() const noexcept { return has_ready ? 2 : 1; }
+  [[nodiscard]] std::size_t fd_count() const noexcept { return 1U + (has_ready ? 1 : 0) + (has_lease ? 1 : 0); }
 };
 
 using WireBytes = std::array<std::byte, wire_size>;

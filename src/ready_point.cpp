@@ -9,16 +9,13 @@
 #include <memory>
 
 #include "backend_registry.hpp"
+#include "socket_pair.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
 namespace {
 
-[[noreturn]] void fail(const char* call, int error) {
-  const std::error_code code(error, std::generic_category());
-  throw Error(code, std::string("ready point: ") + call + ": " + code.message() +
-                        (error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""));
-}
+constexpr char purpose[] = "ready point";
 
 // A timeline of one point that nobody here puts work on.
 class RemotePoint final : public spi::StreamState {
@@ -51,13 +48,13 @@ class RemotePoint final : public spi::StreamState {
   WaitStatus look(int milliseconds) const {
     pollfd entry{fd_.get(), POLLIN, 0};
     const int count = ::poll(&entry, 1, milliseconds);
-    if (count < 0 && errno != EINTR) fail("poll", errno);
+    if (count < 0 && errno != EINTR) fail_descriptor(purpose, "poll", errno);
     if (count <= 0) return WaitStatus::timeout;
     char byte;
     const auto got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 1) return WaitStatus::ready;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return WaitStatus::timeout;
-    if (got < 0 && errno != ECONNRESET) fail("recv", errno);
+    if (got < 0 && errno != ECONNRESET) fail_descriptor(purpose, "recv", errno);
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
@@ -68,38 +65,23 @@ class RemotePoint final : public spi::StreamState {
   spi::UniqueFd fd_;
 };
 
-/// A socket's property; -1 for what is no socket.
-int option(int fd, int name) noexcept {
-  int value = -1;
-  socklen_t size = sizeof value;
-  return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
-}
-
 }  // namespace
 
 spi::UniqueFd send_ready(const Stream& stream) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair", errno);
-  spi::UniqueFd importer(ends[0]);
-  spi::UniqueFd other(ends[1]);  // before anything can throw
+  auto [importer, other] = make_socket_pair(purpose);
   auto exporter = std::make_shared<spi::UniqueFd>(std::move(other));
   stream.call([exporter = std::move(exporter)] {
     const char byte = 1;
     while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL) < 0) {
       if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
-      if (errno != EINTR) fail("send", errno);            // goes to the failure sink; importers see the exporter end
+      if (errno != EINTR) fail_descriptor(purpose, "send", errno);            // goes to the failure sink; importers see the exporter end
     }
   });
-  return importer;
+  return std::move(importer);
 }
 
 Event receive_ready(spi::UniqueFd end) {
-  // A socket that listens, or one of a network, stays silent after its exporter's death.
-  const int fd = end.get();
-  if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_ACCEPTCONN) != 0) {
-    throw Error(Errc::corrupt_descriptor,
-                "descriptor: the ready point's file descriptor is not one end of a stream socket pair");
-  }
+  check_socket_end(end, purpose);
   auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(end)));
   const auto value = point->put(spi::MarkOp{});
   return {std::move(point), value};

@@ -50,6 +50,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   [[nodiscard]] MemoryKind kind() const noexcept { return traits_.kind; }
   /// Whether its buffers can be given to another process.
   [[nodiscard]] bool is_exportable() const noexcept { return traits_.exportable; }
+  /// Whether a buffer's memory goes to other buffers after its end. Exports then keep it until every importer is done.
+  [[nodiscard]] bool reuses_memory() const noexcept { return traits_.reuses_memory; }
 
   [[nodiscard]] virtual ResourceStats stats() const = 0;
   /// Give back memory that no buffer uses until at most `bytes_to_keep` of it remain. Waits for pending releases.
@@ -64,6 +66,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool host_accessible = false;
     bool device_accessible = false;
     bool exportable = false;
+    bool reuses_memory = false;
   };
   MemoryResource(Device device, std::string name, Traits traits);
 

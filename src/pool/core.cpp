@@ -12,7 +12,7 @@ spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const shard = static_cast<Shard*>(request.stream->state().attached(this));
   if (!shard || request.alignment > granule) [[unlikely]] return nullptr;
   const std::scoped_lock guard(shard->lock);
-  Range* const range = shard->take(rounded(granules_for(request.bytes)));
+  Range* const range = shard->take(shard->granules(request.bytes));
   if (!range) [[unlikely]] return nullptr;
   shard->hits += 1;
   return &begin(*shard, *range, request.bytes);
@@ -22,7 +22,7 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   spi::StreamState& stream = request.stream->state();
   auto* shard = static_cast<Shard*>(stream.attached(this));
   if (!shard) shard = &attach(stream);
-  const auto granules = rounded(granules_for(request.bytes));
+  const auto granules = shard->granules(request.bytes);
   const bool large = granules_with_slack(granules, request.alignment) > arena_.largest_small;
   Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment, large}, shortage);
   if (!range) return nullptr;
@@ -61,7 +61,7 @@ void Core::do_deallocate(spi::Block& block) noexcept {
 }
 
 Shard& Core::attach(spi::StreamState& stream) {
-  auto made = std::make_unique<Shard>(this, stream);
+  auto made = std::make_unique<Shard>(this, stream, alignment_ / granule);
   {
     const std::scoped_lock lock(mutex_);
     link(*made);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a pool comes to an end, and its streams before it; and forks.
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <string>
 #include <utility>
@@ -54,10 +55,11 @@ void Core::fork(spi::ForkMoment moment) noexcept {
 
 Core::Core(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
-           {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), false}),
+           {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), options.exportable, true}),
       upstream_(std::move(upstream)),
       home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),
+      alignment_(std::max(options.alignment, granule)),
       limit_(options.limit),
       reuse_(options.reuse),
       patience_(options.patience),
@@ -72,7 +74,7 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   (void)ShardLock::prepare();
   PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
   auto& core = static_cast<Core&>(*pool);
-  if (options.paged) core.reserve_addresses();
+  if (options.paged && !options.exportable) core.reserve_addresses();
   if (!core.pages_) core.arena_.largest_small = core.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;
   const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
@@ -94,6 +96,7 @@ void Core::reserve_addresses() {
   const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);
   spi::Block* const block = reserve_addresses_from(*upstream_, bytes, home_);
   if (!block) return;
+  if (block->segment->paged()->page_bytes % alignment_ != 0) return deallocate_to(*upstream_, *block);
   try {
     arena_.add_addresses(*this, *block);
   } catch (...) {
@@ -271,14 +274,33 @@ PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
     throw Error(Errc::invalid_argument, "make_pool: segments of " + std::to_string(options.segment_bytes) +
                                             " bytes; the most is " + std::to_string(pool::most_bytes));
   }
+  constexpr std::size_t largest_alignment = std::size_t{2} << 20;
+  if (!std::has_single_bit(options.alignment) || options.alignment > largest_alignment) {
+    throw Error(Errc::invalid_argument, "make_pool: alignment " + std::to_string(options.alignment) +
+                                            " is not a power of two of at most " +
+                                            std::to_string(largest_alignment) + " bytes");
+  }
+  if (options.exportable && !upstream->is_exportable()) {
+    throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +
+                                       ", whose memory is not; make that with exportable = true");
+  }
   return pool::Core::make(std::move(upstream), options);
 }
 
 PoolPtr make_pool(const Device& device, const PoolOptions& options) {
   const auto kinds = device.kinds();
-  const auto paged = std::find_if(kinds.begin(), kinds.end(), [](const KindInfo& info) { return info.paged; });
-  const bool has = options.paged && paged != kinds.end();
-  return make_pool(make_resource(device, has ? paged->kind : device.default_kind()), options);
+  const auto first = [&](auto can) {
+    const KindInfo* const usual = device.find(device.default_kind());
+    if (can(*usual)) return usual->kind;
+    const auto found = std::ranges::find_if(kinds, can);
+    return found != kinds.end() ? found->kind : usual->kind;
+  };
+  if (options.exportable) {
+    const auto kind = first([](const KindInfo& info) { return info.exportable; });
+    return make_pool(make_resource(device, kind, {.exportable = true}), options);
+  }
+  const auto pages = [&](const KindInfo& info) { return options.paged && info.paged; };
+  return make_pool(make_resource(device, first(pages)), options);
 }
 
 }  // namespace weir

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "leases.hpp"
 #include "pool/core.hpp"
 #include "reclaim.hpp"
 
@@ -71,22 +72,25 @@ std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reser
 
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
+  if (is_exportable()) detail::settle_leases();
   for (const spi::Point& point : pending_uses()) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
   const auto after = give_back_free(bytes_to_keep, 0);
   upstream_->trim(bytes_to_keep);
   return before > after ? before - after : 0;
 }
 
-// The last resort: the host waits for what streams still do, and then has it free for all. False when that is nothing.
+// The last resort: the host waits for what streams still do, and then has it free for all, as it has what other processes
+// left. False when that is nothing.
 bool Core::wait_for_uses(Lock& lock) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   lock.unlock();
+  const bool leased = is_exportable() && detail::settle_leases();
   {
     const auto pending = pending_uses();
     if (pending.empty()) {
       lock.lock();
-      return false;
+      return leased;
     }
     for (const spi::Point& point : pending) {
       const auto waited = Clock::now() - begin;

@@ -18,7 +18,13 @@ class Core;
 
 class alignas(64) Shard {
  public:
-  Shard(Core* pool, spi::StreamState& of) noexcept : core(pool), stream(of) {}
+  Shard(Core* pool, spi::StreamState& of, std::uint64_t granules_per_unit) noexcept
+      : less_than_unit(granules_per_unit - 1), core(pool), stream(of) {}
+
+  /// Granules that a request for so many bytes gets.
+  [[nodiscard]] std::uint64_t granules(std::size_t bytes) const noexcept {
+    return rounded((granules_for(bytes) + less_than_unit) & ~less_than_unit);
+  }
 
   /// A cached range for a request of `wanted` granules (already rounded), or null. Needs `lock`.
   Range* take(std::uint64_t wanted) noexcept {
@@ -83,6 +89,8 @@ class alignas(64) Shard {
    private:
     std::atomic<T> value_{0};
   };
+
+  const std::uint64_t less_than_unit;  ///< granules of the pool's alignment, less one
 
   // Under `lock`.
   ShardLock lock;

@@ -132,8 +132,8 @@ bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& 
   }
   const auto ask = [&] {
     lock.unlock();
-    spi::Block* got = allocate_from(*upstream_, {bytes, granule, &home_}, shortage);
-    if (!got && bytes > least) got = allocate_from(*upstream_, {bytes = least, granule, &home_}, shortage);
+    spi::Block* got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    if (!got && bytes > least) got = allocate_from(*upstream_, {bytes = least, alignment_, &home_}, shortage);
     lock.lock();
     return got;
   };

@@ -51,7 +51,7 @@ class Adaptor : public Interface {
   Adaptor(ResourcePtr upstream, const char* kind)
       : Interface(upstream->device(), std::string(kind) + "(" + upstream->name() + ")",
                   {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(),
-                   upstream->is_exportable()}),
+                   upstream->is_exportable(), upstream->reuses_memory()}),
         upstream_(std::move(upstream)) {}
   ~Adaptor() override = default;
 

@@ -11,15 +11,8 @@ namespace {
 
 class Alignment : public OnMemory {
  protected:
-  /// The device's address is the aligned one; without one the host's; without either the place in the segment.
   static void expect_aligned(const Buffer& buffer, std::size_t alignment) {
-    if (buffer.device_address() != 0) {
-      EXPECT_EQ(buffer.device_address() % alignment, 0U) << alignment;
-    } else if (buffer.host_data() != nullptr) {
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.host_data()) % alignment, 0U) << alignment;
-    } else {
-      EXPECT_EQ(buffer.location().offset % alignment, 0U) << alignment;
-    }
+    EXPECT_EQ(place_of(buffer) % alignment, 0U) << alignment;
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.host_data()) % default_alignment, 0U) << alignment;
   }
 };

@@ -194,6 +194,26 @@ TEST_P(Pools, OptionsThatNoPoolCanHaveAreRefused) {
   EXPECT_ERROR((void)make_pool(nullptr), Errc::invalid_argument, "upstream");
   EXPECT_ERROR((void)make_pool(resource, {.segment_bytes = std::size_t{1} << 40}), Errc::invalid_argument,
                "segments of 1099511627776 bytes");
+  for (const std::size_t alignment : {std::size_t{0}, std::size_t{768}, std::size_t{4} << 20}) {
+    EXPECT_ERROR((void)make_pool(resource, {.alignment = alignment}), Errc::invalid_argument, std::to_string(alignment));
+  }
+}
+
+// New, from the stream's cache, and out of what lies beside others.
+TEST_P(Pools, EveryBufferHasTheAlignmentOfThePool) {
+  for (std::size_t alignment = 512; alignment <= info().alignment && alignment <= 2U << 20U; alignment *= 8) {
+    const auto pool = make({.segment_bytes = page, .alignment = alignment});
+    std::vector<Buffer> live;
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t bytes = 1; bytes < 3 * page; bytes = 3 * bytes + 100) {
+        live.push_back(pool->allocate(bytes, stream));
+        ASSERT_EQ(place_of(live.back()) % alignment, 0U) << bytes << " bytes, " << alignment;
+      }
+      for (std::size_t i = static_cast<std::size_t>(round) % 2; i < live.size(); i += 2) live[i].close();
+    }
+    EXPECT_GT(pool->pool_stats().reuses, 0U);
+    EXPECT_EQ(place_of(pool->allocate(1, stream, 4096)) % 4096, 0U);
+  }
 }
 
 TEST_P(Pools, ThePoolEndsAfterItsLastBufferOnAnyThread) {

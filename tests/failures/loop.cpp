@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "fds.hpp"
+#include "leases.hpp"
 #include "reclaim.hpp"
 #include "sink.hpp"
 #include "staging.hpp"
@@ -60,14 +61,14 @@ Outcome outcome_of(const Scenario& scenario, const Stage& stage) {
 
 // What a failed call may not change.
 struct Leftovers {
-  std::size_t threads = 0, fds = 0, mappings = 0, bytes = 0, buffers = 0, owners = 0;
+  std::size_t threads = 0, fds = 0, mappings = 0, leases = 0, bytes = 0, buffers = 0, owners = 0;
   std::map<std::string, long> objects;
   friend bool operator==(const Leftovers&, const Leftovers&) = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Leftovers& left) {
-  out << left.threads << " threads, " << left.fds << " fds, " << left.mappings << " mappings, " << left.bytes
-      << " bytes, " << left.buffers << " buffers, " << left.owners << " owners of the resources";
+  out << left.threads << " threads, " << left.fds << " fds, " << left.mappings << " mappings, " << left.leases
+      << " leases, " << left.bytes << " bytes, " << left.buffers << " buffers, " << left.owners << " owners of the resources";
   for (const auto& [name, count] : left.objects) out << ", " << count << ' ' << name;
   return out;
 }
@@ -81,11 +82,13 @@ std::size_t shared_mappings() {
 
 std::size_t threads() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+  const auto count = static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+  return count - (detail::granted_leases() != 0 ? 1 : 0);  // which one watches
 }
 
 Leftovers leftovers(const Stage& stage, Injector& injector) {
-  Leftovers left{threads(), open_fds(), shared_mappings(), 0, 0, 0, injector.alive()};
+  const std::size_t fds = open_fds();  // first: it settles leases
+  Leftovers left{threads(), fds, shared_mappings(), detail::granted_leases(), 0, 0, 0, injector.alive()};
   for (const ResourcePtr& resource : {std::cref(stage.plain), std::cref(stage.readable), std::cref(stage.shareable)}) {
     if (!resource) continue;
     left.bytes += resource->stats().reserved;
@@ -103,6 +106,7 @@ class Loop {
   void run() {
     const std::size_t threads_before = threads();
     for (int warm_up = 0; warm_up < 2; ++warm_up) run_without_failure("before anything failed");
+    (void)open_fds();  // the first time, it makes a pool
     injector_.settle();
     before_ = leftovers(stage_, injector_);
     before_.threads = threads_before;

@@ -302,6 +302,23 @@ void pass_descriptors_early(const Stage& stage) {
   require(lands(same, reader, 3), "bytes after the exporter's point");
 }
 
+// From a pool, which keeps the memory for as long as there is a lease.
+void pass_leases(const Stage& stage) {
+  const Stream stream(stage.device);
+  const PoolPtr pool = make_pool(stage.shareable, {.exportable = true});
+  Buffer buffer = pool->allocate(small, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+  Buffer same = pass_on(buffer, stream);
+  buffer.close();
+  Buffer another = pool->allocate(small, stream);
+  another.fill(std::byte{2}, stream);
+  require(lands(same, stream, 1), "bytes of memory that was not given out again");
+  same.close();
+  stream.synchronize();
+  pool->trim(0);  // the lease has ended, and the next run finds nothing on its way
+}
+
 void borrow_memory(const Stage& stage) {
   const Stream stream(stage.device);
   const auto released = std::make_shared<std::atomic<int>>(0);
@@ -441,6 +458,7 @@ constexpr Scenario core[] = {
     {"exchange_tensors", &exchange_tensors},
     {"pass_descriptors", &pass_descriptors, &shares},
     {"pass_descriptors_early", &pass_descriptors_early, &shares},
+    {"pass_leases", &pass_leases, &shares},
     {"borrow_memory", &borrow_memory, &has_addresses},
     {"trim", &trim},
     {"sub_allocate", &sub_allocate},

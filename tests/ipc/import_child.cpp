@@ -3,10 +3,12 @@
 //   rewrite  open one descriptor, expect pattern(bytes, seed), write pattern(bytes, seed + 1), say "done"
 //   twice    the same with two descriptors of one buffer: read through one, write through the other
 //   hold     open one descriptor, say "open", keep it until the other end closes
+//   lend     open one descriptor, say "lends" and send an export of it on; or say why there is none, and exit with 0
 //   late     as rewrite, but between receiving and opening wait for a line: the exporter may be done by then
 // Whatever fails is said in the line, and the exit code is 1.
 
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "bytes.hpp"
@@ -36,6 +38,19 @@ std::string run(const std::string& mode, const Stream& stream, std::size_t bytes
     write_line(channel, "open");
     (void)read_line(channel);
     return "closed";
+  }
+  if (mode == "lend") {
+    std::optional<ipc::Descriptor> mine;
+    try {
+      mine = reader.ipc_descriptor(stream);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      write_line(channel, error.what());
+      return "closed";
+    }
+    write_line(channel, "lends");
+    ipc::send(channel, *mine);
+    return "done";
   }
   Buffer writer = mode == "twice" ? receive_and_open(stream) : reader.share();
   if (reader.size() != bytes) return "size is " + std::to_string(reader.size());

@@ -33,7 +33,7 @@ class Malformed : public OnMemory {
     OnMemory::SetUp();
     buffer = filled(pattern(size, 1));
     descriptor.emplace(buffer.ipc_descriptor(stream));
-    ASSERT_EQ(descriptor->fds().size(), 1U);
+    ASSERT_EQ(descriptor->fds().size(), resource->reuses_memory() ? 2U : 1U) << "the memory, and a lease";
     try_all_paths_once();
     before = open_fds();
   }
@@ -47,12 +47,14 @@ class Malformed : public OnMemory {
   }
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return descriptor->bytes(); }
-  /// A descriptor of these bytes with a duplicate of the true file.
-  [[nodiscard]] ipc::Descriptor with_file(const Bytes& forged) const {
+  /// Duplicates of the true files, the first of which is the memory's.
+  [[nodiscard]] std::vector<UniqueFd> files() const {
     std::vector<UniqueFd> fds;
-    fds.push_back(descriptor->fds()[0].duplicate());
-    return {forged, std::move(fds)};
+    for (const UniqueFd& fd : descriptor->fds()) fds.push_back(fd.duplicate());
+    return fds;
   }
+  /// A descriptor of these bytes with the true files.
+  [[nodiscard]] ipc::Descriptor with_file(const Bytes& forged) const { return {forged, files()}; }
   /// The true bytes with these files.
   [[nodiscard]] ipc::Descriptor with_files(std::vector<UniqueFd> fds) const { return {bytes(), std::move(fds)}; }
 
@@ -169,11 +171,11 @@ TEST_P(Malformed, SegmentsLargerThanTheFile) {
 TEST_P(Malformed, WrongNumberOfFiles) {
   EXPECT_ERROR(ipc::open(with_files({}), stream), Errc::corrupt_descriptor, "0 file descriptors");
   for (int extra = 1; extra < 4; ++extra) {
-    std::vector<UniqueFd> fds;
-    for (int i = 0; i <= extra; ++i) fds.push_back(descriptor->fds()[0].duplicate());
+    auto fds = files();
+    for (int i = 0; i < extra; ++i) fds.push_back(descriptor->fds()[0].duplicate());
     EXPECT_ERROR(ipc::open(with_files(std::move(fds)), stream), Errc::corrupt_descriptor, "file descriptors");
   }
-  std::vector<UniqueFd> none(1);
+  std::vector<UniqueFd> none(descriptor->fds().size());
   EXPECT_ERROR(ipc::open(with_files(std::move(none)), stream), Errc::corrupt_descriptor, "missing");
 }
 
@@ -212,8 +214,8 @@ TEST_P(Malformed, FilesOfAnotherKind) {
       {"event", [] { return UniqueFd(eventfd(0, EFD_CLOEXEC)); }},
   };
   for (const Kind& kind : kinds) {
-    std::vector<UniqueFd> fds;
-    fds.push_back(kind.open());
+    auto fds = files();
+    fds[0] = kind.open();
     ASSERT_TRUE(fds[0]) << kind.name;
     EXPECT_TRUE(refused(with_files(std::move(fds)))) << kind.name;
   }
@@ -221,11 +223,11 @@ TEST_P(Malformed, FilesOfAnotherKind) {
 
 TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
   const Bytes forged =
-      wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 2U), wire::fd_count, 2);
+      wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 2U), wire::fd_count,
+                 descriptor->fds().size() + 1);
   const auto second = [&](UniqueFd fd) {
-    std::vector<UniqueFd> fds;
-    fds.push_back(descriptor->fds()[0].duplicate());
-    fds.push_back(std::move(fd));
+    auto fds = files();
+    fds.insert(fds.begin() + 1, std::move(fd));
     return ipc::Descriptor(forged, std::move(fds));
   };
   EXPECT_ERROR(ipc::open(second(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC))), stream), Errc::corrupt_descriptor,
@@ -244,6 +246,17 @@ TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
   EXPECT_ERROR(ipc::open(second(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))), stream),
                Errc::corrupt_descriptor, "ready");
   EXPECT_ERROR(ipc::open(with_file(forged), stream), Errc::corrupt_descriptor, "file descriptors");
+}
+
+TEST_P(Malformed, LeasesThatAreNoStreamSockets) {
+  const Bytes forged =
+      wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 4U), wire::fd_count, 2);
+  for (const int flags : {O_RDONLY, O_WRONLY}) {
+    auto fds = files();
+    fds.resize(1);
+    fds.emplace_back(::open("/dev/null", flags | O_CLOEXEC));
+    EXPECT_ERROR(ipc::open(ipc::Descriptor(forged, std::move(fds)), stream), Errc::corrupt_descriptor, "lease");
+  }
 }
 
 // The sender may give less than its descriptor says.

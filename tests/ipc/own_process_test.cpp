@@ -11,9 +11,16 @@
 namespace weir::test {
 namespace {
 
-/// Tests that count files: each ends with nothing on its way, which the next one would see closing.
+/// Tests that count files: the first export opens one for good, and each test ends with nothing on its way, which the next
+/// one would see closing.
 class Exports : public OnMemory {
  protected:
+  void SetUp() override {
+    OnMemory::SetUp();
+    if (resource->is_exportable()) (void)filled(pattern(1, 1)).ipc_descriptor(stream);
+    stream.synchronize();
+    resource->trim(0);
+  }
   void TearDown() override {
     stream.synchronize();
     resource->trim(0);

@@ -28,7 +28,9 @@ class Ready : public OnMemory {
     std::vector<UniqueFd> fds;
     fds.push_back(plain.fds()[0].duplicate());
     fds.emplace_back(ends[0]);
-    const Bytes bytes = wire::with(wire::with(plain.bytes(), wire::flags, 2), wire::fd_count, 2);
+    for (const UniqueFd& lease : plain.fds().subspan(1)) fds.push_back(lease.duplicate());
+    const auto flags = wire::get(plain.bytes(), wire::flags) | 2U;
+    const Bytes bytes = wire::with(wire::with(plain.bytes(), wire::flags, flags), wire::fd_count, fds.size());
     return {bytes, std::move(fds)};
   }
 };
@@ -73,7 +75,7 @@ TEST_P(Ready, ExportsOfPendingWorkCarryTheirPoint) {
   gate.hold(stream);
   buffer.fill(std::uint8_t{0x22}, stream);
   ipc::Descriptor descriptor = buffer.ipc_descriptor(stream);
-  EXPECT_EQ(descriptor.fds().size(), 2U);
+  EXPECT_EQ(descriptor.fds().size(), resource->reuses_memory() ? 3U : 2U);
   const Buffer opened = ipc::open(std::move(descriptor), other);
   Bytes seen(3000);
   opened.copy_to(seen, other);

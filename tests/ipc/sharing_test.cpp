@@ -101,8 +101,8 @@ TEST_P(SharingProcesses, SurvivesTheExportersClose) {
 }
 
 TEST_P(SharingProcesses, AKilledPeerTakesNothingAlong) {
-  (void)filled(pattern(1, 1));
-  resource->trim(0);  // some resources look at memory before it goes
+  (void)filled(pattern(1, 1)).ipc_descriptor(stream);  // the first one opens a file for good
+  resource->trim(0);                                   // some resources look at memory before it goes
   const std::size_t before = open_fds();
   Buffer buffer = filled(pattern(5000, 1));
   {

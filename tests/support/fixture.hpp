@@ -43,6 +43,13 @@ class OnMemory : public Excludable, public testing::WithParamInterface<Memory> {
     return buffer;
   }
 
+  /// What alignments are of: the device's address; without one the host's; without either the place in the segment.
+  static std::uint64_t place_of(const Buffer& buffer) {
+    if (buffer.device_address() != 0) return buffer.device_address();
+    if (buffer.host_data() != nullptr) return reinterpret_cast<std::uintptr_t>(buffer.host_data());
+    return buffer.location().offset;
+  }
+
   /// Says what the stack of a test that failed was.
   void TearDown() override;
 

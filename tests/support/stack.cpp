@@ -57,7 +57,8 @@ ResourcePtr repeated(ResourcePtr resource) {
 }
 
 ResourcePtr pooled(ResourcePtr resource) {
-  return make_pool(std::move(resource), {.segment_bytes = 1 << 20});
+  const bool exportable = resource->is_exportable();
+  return make_pool(std::move(resource), {.segment_bytes = 1 << 20, .exportable = exportable});
 }
 
 // More than any test needs, less than some of them ask for.
@@ -84,12 +85,10 @@ ResourcePtr logged(ResourcePtr resource) {
   return make_logging(std::move(resource), "/dev/null", {.buffer_bytes = 0});
 }
 
-/// An order of three adaptors, of which the pool is one where memory is not exportable. Another one for each
-/// memory, and for each seed.
+/// An order of three adaptors, of which the pool is one. Another one for each memory, and for each seed.
 ResourcePtr in_random_order(ResourcePtr resource) {
   std::vector<ResourcePtr (*)(ResourcePtr)> adaptors{&limited, &counted, &aligned,
-                                                     &retried, &tracked, &checked, &logged};
-  if (!resource->is_exportable()) adaptors.push_back(&pooled);
+                                                     &retried, &tracked, &checked, &logged, &pooled};
   if (resource->kind() == managed) adaptors.push_back(&prefetched);
   const std::string subject = std::to_string(stack_seed()) + resource->name();
   std::seed_seq seed(subject.begin(), subject.end());
@@ -103,7 +102,7 @@ ResourcePtr in_random_order(ResourcePtr resource) {
 }
 
 constexpr Stack list[] = {
-    {"pool", 1, false, &pooled, &once_per_private_kind},
+    {"pool", 1, false, &pooled, &on_first_device},
     {"forwarded3", 3, true, &repeated<ForwardingResource, 3>, &once_per_kind},
     {"limit", 1, false, &limited, &once_per_backend<shared, MemoryKind::device, vmm>},
     {"statistics", 1, false, &counted, &once_per_backend<pageable, upload, async>},

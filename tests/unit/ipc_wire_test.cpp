@@ -60,12 +60,26 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
 
 TEST(Wire, GoldenBytes) { EXPECT_EQ(hexadecimal(detail::encode(sample())), golden); }
 
+// A lease changes these bytes and no others.
+TEST(Wire, GoldenBytesWithALease) {
+  auto d = sample();
+  d.has_lease = true;
+  std::string expected = golden;
+  expected.replace(32, 32, "03000000070000001011121314151617");
+  expected.replace(480, 32, "00000000000000007593789440f0e789");
+  EXPECT_EQ(hexadecimal(detail::encode(d)), expected);
+  const auto back = detail::decode(detail::encode(d));
+  EXPECT_TRUE(back.has_lease);
+  EXPECT_EQ(back.fd_count(), 3U);
+}
+
 TEST(Wire, RoundTrip) {
   const auto d = detail::decode(detail::encode(sample()));
   EXPECT_EQ(d.handle, spi::HandleKind::vulkan_opaque_fd);
   EXPECT_EQ(d.kind, MemoryKind::device);
   EXPECT_TRUE(d.read_only);
   EXPECT_TRUE(d.has_ready);
+  EXPECT_FALSE(d.has_lease);
   EXPECT_EQ(d.fd_count(), 2U);
   EXPECT_EQ(d.device, sample().device);
   EXPECT_EQ(d.boot, sample().boot);
@@ -131,7 +145,7 @@ TEST(Wire, FieldsOutOfRangeAreNamedAlsoWithAFittingChecksum) {
       {wire::fd_count, 1},
       {wire::fd_count, 3},
       {wire::fd_count, 0xffffffff},
-      {wire::flags, 7},
+      {wire::flags, 11},
       {wire::flags, 0x80000003},
       {wire::segment_size, 0},
       {wire::segment_size, max},

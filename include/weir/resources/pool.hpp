@@ -25,12 +25,16 @@ struct PoolOptions {
   std::size_t initial_bytes = 0;   ///< taken from upstream at once
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
   std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream; larger requests get their own
+  std::size_t alignment = default_alignment;  ///< of every buffer, at least: a power of two of at most 2 MiB
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
   /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: after the last
   /// uses, by a worker if they are not over. 0: an idle pool holds nothing. The default keeps everything.
   std::size_t release_threshold = std::numeric_limits<std::size_t>::max();
   /// How long, before it fails, an allocation waits for what streams still do with closed memory. 0: not at all.
   std::chrono::nanoseconds patience = std::chrono::seconds{1};
+  /// Buffers can be given to other processes. Upstream's must be; the pool then is not paged. What was exported is used
+  /// again only when every importer is done, or gone. A process that opens one buffer reaches the whole segment around it.
+  bool exportable = false;
   bool paged = true;  ///< where upstream can: take memory by pages, and move idle pages to where memory is needed
 };
 
@@ -77,9 +81,11 @@ class Pool : public MemoryResource {
 };
 using PoolPtr = std::shared_ptr<Pool>;
 
-/// Pool over `upstream`. Throws invalid_argument for options that no pool can have, OutOfMemory for the initial bytes.
+/// Pool over `upstream`. Throws invalid_argument for options that no pool can have, unsupported for an exportable one over
+/// memory that is not, OutOfMemory for the initial bytes.
 [[nodiscard]] PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options = {});
-/// Pool over the plain resource of the device's kind whose memory can be paged, or of its default kind.
+/// Pool over the plain resource of the device's kind whose memory can be paged, or of its default kind. An exportable one
+/// takes the first kind that can be exported, the default kind before others.
 [[nodiscard]] PoolPtr make_pool(const Device& device, const PoolOptions& options = {});
 
 }  // namespace weir

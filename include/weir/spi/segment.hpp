@@ -12,6 +12,7 @@
 #include "weir/fwd.hpp"
 #include "weir/spi/location.hpp"
 #include "weir/spi/ref.hpp"
+#include "weir/spi/unique_fd.hpp"
 
 namespace weir::spi {
 
@@ -39,6 +40,7 @@ class Segment {
   bool imported = false;    ///< made by another process or owner
   bool read_only = false;
   std::int32_t dlpack_device = 0;       ///< DLDeviceType; see KindInfo
+  UniqueFd lease;                       ///< of an import: its exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
 
   Segment() = default;

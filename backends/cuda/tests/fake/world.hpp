@@ -141,7 +141,7 @@ World& world();
 /// Without a destructor: calls come also while a thread or the process ends.
 template <class T>
 struct Stack {
-  T items[16];
+  T items[8];
   std::size_t count;
 
   bool empty() const { return count == 0; }
