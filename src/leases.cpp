@@ -112,11 +112,13 @@ class Leases {
       const int count = ::epoll_wait(epoll, events.data(), most, timeout);
       lock.lock();
       for (int i = 0; i < count; ++i) end(static_cast<Lease*>(events[static_cast<std::size_t>(i)].data.ptr), lock);
-      if (count >= 0 && count < most) {
+      const bool looked = count >= 0 && count < most;
+      const bool answers = looked && asked != answer_;
+      if (answers) {
         answer_ = asked;
         answered_.notify_all();
       }
-      if (count == 0 && granted_.empty() && asked_ == answer_) break;
+      if (granted_.empty() && asked_ == answer_ && (count == 0 || answers)) break;
       timeout = asked_ != answer_ ? 0 : granted_.empty() ? linger : -1;
     }
     epoll_.reset();
