@@ -61,7 +61,7 @@ void Core::do_deallocate(spi::Block& block) noexcept {
 }
 
 Shard& Core::attach(spi::StreamState& stream) {
-  auto made = std::make_unique<Shard>(this, stream, alignment_ / granule);
+  auto made = std::make_unique<Shard>(this, stream, alignment_);
   {
     const std::scoped_lock lock(mutex_);
     link(*made);

@@ -18,12 +18,12 @@ class Core;
 
 class alignas(64) Shard {
  public:
-  Shard(Core* pool, spi::StreamState& of, std::uint64_t granules_per_unit) noexcept
-      : less_than_unit(granules_per_unit - 1), core(pool), stream(of) {}
+  Shard(Core* pool, spi::StreamState& of, std::size_t alignment) noexcept
+      : less_than_unit(alignment - 1), whole_units(~(alignment / granule - 1)), core(pool), stream(of) {}
 
   /// Granules that a request for so many bytes gets.
   [[nodiscard]] std::uint64_t granules(std::size_t bytes) const noexcept {
-    return rounded((granules_for(bytes) + less_than_unit) & ~less_than_unit);
+    return rounded((bytes + less_than_unit) / granule & whole_units);
   }
 
   /// A cached range for a request of `wanted` granules (already rounded), or null. Needs `lock`.
@@ -90,7 +90,8 @@ class alignas(64) Shard {
     std::atomic<T> value_{0};
   };
 
-  const std::uint64_t less_than_unit;  ///< granules of the pool's alignment, less one
+  const std::size_t less_than_unit;  ///< the pool's alignment, less one
+  const std::uint64_t whole_units;   ///< bits of a number of granules that are multiples of it
 
   // Under `lock`.
   ShardLock lock;

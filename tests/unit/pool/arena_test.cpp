@@ -57,7 +57,7 @@ class ArenaTest : public testing::Test {
   Stream stream{host_device()};
   std::vector<Buffer> kept;
   Arena arena;
-  Shard shard{nullptr, stream.state(), 1};
+  Shard shard{nullptr, stream.state(), granule};
 };
 
 TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {

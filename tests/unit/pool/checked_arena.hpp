@@ -280,7 +280,7 @@ class CheckedArena {
   std::deque<spi::Block> blocks_;
   std::map<const Region*, Intervals> model_;
   Arena arena_;
-  Shard shard_{nullptr, stream_.state(), 1};
+  Shard shard_{nullptr, stream_.state(), granule};
   std::vector<Range*> live_, lifted_;
   std::optional<Arena::Opening> opening_;
 };
