@@ -59,7 +59,7 @@ class Leases {
     Lock lock(mutex_);
     if (!epoll_ || watcher_ == std::this_thread::get_id()) return false;
     const auto mine = ++asked_;
-    (void)::eventfd_write(bell_.get(), 1);
+    if (::eventfd_write(bell_.get(), 1) != 0) return false;
     answered_.wait(lock, [&] { return answer_ >= mine; });
     return true;
   }
@@ -77,6 +77,7 @@ class Leases {
       of_parents.splice(of_parents.end(), granted_);
       epoll_.reset();
       bell_.reset();
+      watcher_ = {};
       new (&answered_) std::condition_variable;  // the parent's threads wait on the old one for ever
     }
     mutex_.unlock();
@@ -104,14 +105,20 @@ class Leases {
     std::array<epoll_event, 64> events;
     constexpr int most = static_cast<int>(events.size());
     constexpr int linger = 50;  // milliseconds
+    const auto process = fork_generation;
     Lock lock(mutex_);
     for (int timeout = linger;;) {
       const auto asked = asked_;  // before the kernel is
       const int epoll = epoll_.get();
       lock.unlock();
       const int count = ::epoll_wait(epoll, events.data(), most, timeout);
+      const int error = errno;
       lock.lock();
-      for (int i = 0; i < count; ++i) end(static_cast<Lease*>(events[static_cast<std::size_t>(i)].data.ptr), lock);
+      for (int i = 0; i < count && fork_generation == process; ++i) {
+        end(static_cast<Lease*>(events[static_cast<std::size_t>(i)].data.ptr), lock);
+      }
+      if (fork_generation != process) return;  // what ended called fork(), and went on in the child
+      if (count < 0 && error != EINTR) return give_up(error, lock);
       const bool looked = count >= 0 && count < most;
       const bool answers = looked && asked != answer_;
       if (answers) {
@@ -124,6 +131,17 @@ class Leases {
     epoll_.reset();
     bell_.reset();
     watcher_ = {};
+  }
+
+  // Somebody closed files that are not his. What is leased stays so.
+  void give_up(int error, Lock& lock) noexcept {
+    answer_ = asked_;
+    answered_.notify_all();
+    (void)epoll_.release();
+    (void)bell_.release();
+    watcher_ = {};
+    lock.unlock();
+    report({{error, std::generic_category()}, "lease: epoll_wait", "memory that other processes opened is not used again"});
   }
 
   void end(Lease* ended, Lock& lock) noexcept {

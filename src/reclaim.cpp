@@ -239,6 +239,7 @@ void release_after(spi::Ref<spi::Segment> segment, std::vector<spi::Point> point
   const auto bytes = segment->size;
   const auto& device = *segment->device;
   if (device.inherited) {
+    segment->lease.reset();
     (void)segment.detach();  // the parent's driver has it
     return listener.segment_released(bytes);
   }

@@ -10,7 +10,7 @@ namespace weir::pool {
 
 spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const shard = static_cast<Shard*>(request.stream->state().attached(this));
-  if (!shard || request.alignment > granule) [[unlikely]] return nullptr;
+  if (!shard || request.alignment > shard->less_than_unit + 1) [[unlikely]] return nullptr;
   const std::scoped_lock guard(shard->lock);
   Range* const range = shard->take(shard->granules(request.bytes));
   if (!range) [[unlikely]] return nullptr;
@@ -23,8 +23,9 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   auto* shard = static_cast<Shard*>(stream.attached(this));
   if (!shard) shard = &attach(stream);
   const auto granules = shard->granules(request.bytes);
-  const bool large = granules_with_slack(granules, request.alignment) > arena_.largest_small;
-  Range* const range = allocate_slow(*shard, {request.bytes, granules, request.alignment, large}, shortage);
+  const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // what all memory here has
+  const bool large = granules_with_slack(granules, alignment) > arena_.largest_small;
+  Range* const range = allocate_slow(*shard, {request.bytes, granules, alignment, large}, shortage);
   if (!range) return nullptr;
   const std::scoped_lock guard(shard->lock);
   return &begin(*shard, *range, request.bytes);

@@ -69,7 +69,7 @@ Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock) {
   Range* range = nullptr;
   Shard* other = shards_;
   for (; other; other = other->next) {
-    if (other == &shard) continue;
+    if (other == &shard || other->free.empty()) continue;
     range = arena_.cut(other->free, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
     if (range) break;
   }

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "leases.hpp"
 #include "reclaim.hpp"
 #include "resources/adaptor.hpp"
 #include "resources/keeper.hpp"
@@ -22,6 +23,7 @@ class Debug final : public detail::Adaptor<DebugResource> {
 
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = upstream_->stats().reserved;
+    if (is_exportable()) detail::settle_leases();
     detail::drain_releases(device().state());  // what was closed is looked at, and kept
     keeper_->give_back_kept(detail::Keeper::Look::at_all);
     detail::drain_releases(device().state());

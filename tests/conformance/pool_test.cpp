@@ -213,6 +213,8 @@ TEST_P(Pools, EveryBufferHasTheAlignmentOfThePool) {
     }
     EXPECT_GT(pool->pool_stats().reuses, 0U);
     EXPECT_EQ(place_of(pool->allocate(1, stream, 4096)) % 4096, 0U);
+    const auto tight = make({.limit = page, .segment_bytes = page, .alignment = alignment});
+    EXPECT_EQ(tight->allocate(page, stream, alignment).size(), page) << "all memory has it: nothing is added";
   }
 }
 
