@@ -46,7 +46,8 @@ class Leases {
   spi::UniqueFd grant(Buffer buffer) {
     auto [mine, theirs] = make_socket_pair(purpose);
     std::list<Lease> one;  // goes without the lock when this throws
-    Lease& lease = one.emplace_back(std::move(mine), std::move(buffer));
+    one.push_back({std::move(mine), std::move(buffer)});
+    Lease& lease = one.front();
     lease.self = one.begin();
     const Lock lock(mutex_);
     if (!epoll_) start();
