@@ -46,10 +46,8 @@ class RangeIndex {
   static constexpr unsigned most_levels = 34;  // up to 2^38 granules
   // Level 0 has one list for each number of granules below 32; level n the sizes from 2^(n+4) granules on.
   static unsigned list_of(std::uint64_t granules) noexcept {
-    if (granules < parts) return static_cast<unsigned>(granules);
-    const auto exponent = static_cast<unsigned>(std::bit_width(granules)) - 1;
-    const auto part = static_cast<unsigned>(granules >> (exponent - part_bits)) & (parts - 1);
-    return (exponent - part_bits + 1) * parts + part;
+    const auto low = static_cast<unsigned>(std::bit_width(granules | parts)) - 1 - part_bits;
+    return low * parts + static_cast<unsigned>(granules >> low);
   }
   [[nodiscard]] unsigned next_list(unsigned list) const noexcept;
 

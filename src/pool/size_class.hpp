@@ -20,18 +20,22 @@ constexpr std::uint64_t granules_for(std::size_t bytes) noexcept { return (bytes
 constexpr std::uint64_t rounded_up_to = (std::size_t{1} << 20) / granule;
 constexpr std::size_t classes = 32 + 16 * 27;
 
+/// Low bits that do not decide in which of 16 parts of its doubling a number lies; 0 below 32. Without a branch, which no
+/// processor would foresee where sizes mix.
+constexpr unsigned low_bits(std::uint64_t granules) noexcept {
+  return static_cast<unsigned>(std::bit_width(granules | 16)) - 5;
+}
+
 /// The largest class whose members all have at most `granules`.
 constexpr std::size_t class_below(std::uint64_t granules) noexcept {
-  if (granules <= 32) return granules - 1;
-  const auto doubling = static_cast<std::size_t>(std::bit_width(granules)) - 6;  // of 32, 64, …
-  const auto part = static_cast<std::size_t>(granules >> (doubling + 1)) & 15U;
-  return 31 + 16 * doubling + part;
+  const auto low = low_bits(granules);
+  return 16 * low + static_cast<std::size_t>(granules >> low) - 1;
 }
 
 /// Granules that a request gets.
 constexpr std::uint64_t rounded(std::uint64_t granules) noexcept {
-  if (granules <= 32 || granules > rounded_up_to) return granules;
-  const auto step = std::uint64_t{1} << (std::bit_width(granules - 1) - 5);
+  if (granules > rounded_up_to) return granules;
+  const auto step = std::uint64_t{1} << low_bits(granules - 1);
   return (granules + step - 1) & ~(step - 1);
 }
 
