@@ -14,14 +14,14 @@ std::uint64_t Region::address() const noexcept {
   return base + block->offset;
 }
 
-void Arena::add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uint64_t closed_at) {
+void Arena::add(MemoryResource& owner, spi::Block& block, bool large, Shard* shard, std::uint64_t closed_at) {
   make_spare(1);
   regions.emplace_front();
   Region& region = regions.front();
   region.self = regions.begin();
   region.block = &block;
   region.owner = &owner;
-  region.large = block.size / granule > largest_small;
+  region.large = large;
   bytes += block.size;
   Range& range = take_spare();
   range.segment = block.segment;
@@ -51,7 +51,9 @@ Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignme
   const std::uint64_t slack = alignment > granule ? alignment / granule - 1 : 0;
   const bool whole = large && !regions.front().paged;
   Range* range = whole ? index.take_whole(granules + slack) : index.take(granules + slack, search, large);
+  if (!range && whole) range = index.take(granules + slack, search, false);
   if (!range) return nullptr;
+  const bool all_of_it = whole && range->region->large;
   if (slack != 0) {
     const auto address = range->region->address() + (range->offset - range->region->block->offset);
     const auto in_front = ((0 - address) & (alignment - 1)) / granule;
@@ -61,7 +63,7 @@ Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignme
       index.insert(front);
     }
   }
-  if (!whole && range->granules > granules) index.insert(split(*range, granules));
+  if (!all_of_it && range->granules > granules) index.insert(split(*range, granules));
   range->state = Range::State::live;
   return range;
 }

@@ -16,15 +16,15 @@ namespace weir::pool {
 
 class Arena {
  public:
-  /// Take over `block`; its one range is free for the stream of `shard` after `closed_at`, for every stream without one.
-  /// Throws only for want of memory, and then has not taken it.
-  void add(MemoryResource& owner, spi::Block& block, Shard* shard, std::uint64_t closed_at);
+  /// Take over `block`, for one large request or for what fits; its one range is free for the stream of `shard` after
+  /// `closed_at`, for every stream without one. Throws only for want of memory, and then has not taken it.
+  void add(MemoryResource& owner, spi::Block& block, bool large, Shard* shard, std::uint64_t closed_at);
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
 
   /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of what `index` has for large
-  /// requests, or for others. In no index then, and `live`. Null when there is none. Throws only for want of memory,
-  /// and then did nothing.
+  /// requests, or for others. Without pages, a large request gets at most an eighth more, or what fits out of memory for
+  /// others. In no index then, and `live`. Null when there is none. Throws only for want of memory, and then did nothing.
   Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   /// Make a range free for the stream of its shard, or for every one if it has none.
   void put(Range& range) noexcept;
@@ -60,7 +60,8 @@ class Arena {
     if (spare_count_ < count) make_slabs(count);
   }
 
-  /// Granules; larger requests are large. They get regions of their own where there are no addresses.
+  /// Granules; larger requests are large. They get regions of their own where there are no addresses, if none that was
+  /// added for others has room.
   std::uint64_t largest_small = ~std::uint64_t{0};
   FreeRanges everyones;  ///< free ranges that no stream still uses
   std::list<Region> regions;

@@ -14,7 +14,7 @@ struct Region {
   spi::Block* block = nullptr;  ///< upstream's
   MemoryResource* owner = nullptr;
   bool paged = false;
-  bool large = false;  ///< serves large requests only
+  bool large = false;  ///< serves large requests only; without pages, one
   std::uint64_t begin = 0;  ///< first granule, and the one after the last, of addresses: counted from the segment's
   std::uint64_t end = 0;
   Range* first = nullptr;  ///< null for addresses without any memory

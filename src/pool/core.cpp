@@ -24,7 +24,13 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   if (!shard) shard = &attach(stream);
   const auto granules = shard->granules(request.bytes);
   const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // what all memory here has
-  const bool large = granules_with_slack(granules, alignment) > arena_.largest_small;
+  const auto needed = granules_with_slack(granules, alignment);
+  if (needed > most_bytes / granule) {
+    const Lock lock(mutex_);
+    fill(shortage);
+    return nullptr;
+  }
+  const bool large = needed > arena_.largest_small;
   Range* const range = allocate_slow(*shard, {request.bytes, granules, alignment, large}, shortage);
   if (!range) return nullptr;
   const std::scoped_lock guard(shard->lock);

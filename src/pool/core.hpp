@@ -72,7 +72,7 @@ class Core final : public Pool {
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
   struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
-  bool add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
+  bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
   std::vector<Asked> ask_streams();
   void flush(const std::vector<Asked>& streams, std::size_t from = 0, std::size_t to = classes) noexcept;
@@ -137,8 +137,8 @@ class Core final : public Pool {
   std::thread::id grower_;  // who
   Arena arena_;
   std::optional<PageTable> pages_;
-  std::uint64_t small_ = 0;     // granules with memory for small requests, of those
   std::size_t page_count_ = 0;  // of any size
+  std::uint64_t small_ = 0;     // granules with memory for small requests
   Shard* shards_ = nullptr;
   std::size_t shard_count_ = 0;
   Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done

@@ -39,7 +39,9 @@ std::vector<spi::Block*> Core::take_unused(std::size_t most_reserved) {
   blocks.reserve(arena_.regions.size());
   for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes > most_reserved;) {
     Region& region = *next++;
-    if (region.unused()) blocks.push_back(&arena_.remove(region));
+    if (!region.unused()) continue;
+    if (!region.large) small_ -= region.block->size / granule;
+    blocks.push_back(&arena_.remove(region));
   }
   given_back_ += blocks.size();
   return blocks;

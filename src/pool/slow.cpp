@@ -97,23 +97,23 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
     if (Range* const range = cut(shard, wanted, Search::quick)) return range;
   }
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
-  if (granules > most_bytes / granule) return nullptr;
   const auto least = static_cast<std::size_t>(granules) * granule;
+  const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
+  const auto ahead = mostly_small ? small_ / growth : 0;
   bool added = false;
   if (pages_) {
-    const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
-    const auto ahead = mostly_small ? small_ / growth : 0;
     added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||
             add_pages(granules, wanted.large, lock, shortage);
   } else {
-    added = add_region(&shard, std::max(segment_bytes_, least), least, lock, shortage);
+    const auto segments = static_cast<std::size_t>(ahead) * granule / segment_bytes_ * segment_bytes_;
+    added = add_region(&shard, wanted.large, std::max({segment_bytes_, segments, least}), least, lock, shortage);
   }
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
 }
 
 // Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
 // become larger than it ever was: it was too small for the request.
-bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
   const auto give_back_unused = [&](std::size_t most_reserved) {
     const auto blocks = take_unused(most_reserved);
@@ -125,7 +125,7 @@ bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& 
   const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
   const auto most = std::min(peak_reserved_, limit_);
   if (arena_.bytes + bytes > most) give_back_unused(most > bytes ? most - bytes : 0);
-  if (room() < bytes) bytes = least;
+  if (room() < bytes) bytes = std::max(least, room() / alignment_ * alignment_);
   if (room() < bytes) {
     shortage.limit = limit_;
     return false;
@@ -133,7 +133,10 @@ bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& 
   const auto ask = [&] {
     lock.unlock();
     spi::Block* got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
-    if (!got && bytes > least) got = allocate_from(*upstream_, {bytes = least, alignment_, &home_}, shortage);
+    while (!got && bytes > least) {
+      bytes = bytes > segment_bytes_ ? std::max(segment_bytes_, least) : least;
+      got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    }
     lock.lock();
     return got;
   };
@@ -144,12 +147,13 @@ bool Core::add_region(Shard* shard, std::size_t bytes, std::size_t least, Lock& 
     lock.unlock();
     const bool everywhere = ready_on(shard);
     lock.lock();
-    arena_.add(*this, *block, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
+    arena_.add(*this, *block, large, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
   } catch (...) {
     if (lock.owns_lock()) lock.unlock();
     deallocate_to(*upstream_, *block);
     throw;
   }
+  if (!large) small_ += block->size / granule;
   ++grows_;
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};

@@ -190,6 +190,32 @@ TEST_P(Pools, InitialBytesAreTakenAtOnce) {
   EXPECT_THROW((void)make_pool(resource, {.initial_bytes = std::size_t{1} << 50}), OutOfMemory);
 }
 
+TEST_P(Pools, InitialBytesServeRequestsOfEverySize) {
+  const auto pool = make({.initial_bytes = 16 * page, .segment_bytes = page});
+  std::vector<Buffer> buffers;
+  for (const std::size_t bytes : {std::size_t{1000}, page / 2, 3 * page, 7 * page}) {
+    buffers.push_back(pool->allocate(bytes, stream));
+    write(buffers.back(), pattern(bytes, static_cast<unsigned>(buffers.size())), stream);
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_BYTES(read(buffers[i], stream), pattern(buffers[i].size(), static_cast<unsigned>(i + 1)));
+  }
+  buffers.clear();
+  stream.synchronize();
+  buffers.push_back(pool->allocate(12 * page, stream));
+  EXPECT_EQ(pool->stats().reserved, 16 * page);
+  EXPECT_EQ(pool->stats().peak_reserved, 16 * page);
+}
+
+TEST_P(Pools, RequestsBeyondAllAddressesAreRefused) {
+  const auto pool = make({.initial_bytes = 16 * page, .segment_bytes = page});
+  Buffer large = pool->allocate(3 * page, stream);
+  for (const int exponent : {40, 48, 56, 62}) {
+    EXPECT_FALSE(pool->try_allocate(std::size_t{1} << exponent, stream).has_value()) << exponent;
+  }
+  EXPECT_EQ(pool->stats().reserved, 16 * page);
+}
+
 TEST_P(Pools, OptionsThatNoPoolCanHaveAreRefused) {
   EXPECT_ERROR((void)make_pool(nullptr), Errc::invalid_argument, "upstream");
   EXPECT_ERROR((void)make_pool(resource, {.segment_bytes = std::size_t{1} << 40}), Errc::invalid_argument,

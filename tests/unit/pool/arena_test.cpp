@@ -48,7 +48,7 @@ class ArenaTest : public testing::Test {
   void SetUp() override {
     for (int i = 0; i < 3; ++i) {
       kept.push_back(resource->allocate(region_bytes, home));
-      arena.add(*resource, *kept.back().block(), nullptr, 0);
+      arena.add(*resource, *kept.back().block(), false, nullptr, 0);
     }
   }
 

@@ -41,7 +41,8 @@ class CheckedArena {
   explicit CheckedArena(Over over) {
     if (over == Over::segments) {
       arena_.largest_small = 64;
-      for (const std::uint64_t granules : {64U, 64U, 96U, 160U}) add(granules);
+      for (const std::uint64_t granules : {64U, 64U, 192U}) add(granules, false);
+      for (const std::uint64_t granules : {96U, 160U}) add(granules, true);
       return;
     }
     arena_.add_addresses(*resource_, block_of(addresses));
@@ -69,7 +70,7 @@ class CheckedArena {
       else
         lifted_.empty() ? lift(below) : settle_lifted(below(3) != 0);
     } else if (what < 14) {
-      renew(below(4));
+      renew(below(5));
     }
     compare();
   }
@@ -108,9 +109,9 @@ class CheckedArena {
     block.size = granules * granule;
     return block;
   }
-  void add(std::uint64_t granules) {
-    arena_.add(*resource_, block_of(granules), nullptr, 0);
-    model_.emplace(&arena_.regions.front(), Intervals::of_memory(granules, granules > arena_.largest_small));
+  void add(std::uint64_t granules, bool large) {
+    arena_.add(*resource_, block_of(granules), large, nullptr, 0);
+    model_.emplace(&arena_.regions.front(), Intervals::of_memory(granules, large));
   }
   /// A region goes and comes back, if nobody uses it.
   void renew(std::uint64_t which) {
@@ -120,12 +121,13 @@ class CheckedArena {
           "whether a region is unused");
     if (!region.unused()) return;
     const auto granules = known.end;
+    const bool large = known.large;
     const auto before = arena_.bytes;
     spi::Block* const block = region.block;
     model_.erase(&region);
     agree(&arena_.remove(region) == block, "another block came out");
     agree(arena_.bytes == before - block->size, "bytes of a region that went");
-    add(granules);
+    add(granules, large);
   }
 
   void cut(const Below& below) {
@@ -141,21 +143,23 @@ class CheckedArena {
     const auto most = whole ? needed + needed / 8 : ~std::uint64_t{0};
     Range* const range = arena_.cut(index, wanted, alignment, search, large);
     if (!range) {
-      bool some = false, others = false;
+      bool some = false, others = false, of_others = false;
       for (const auto& [region, known] : model_) {
         for (const auto& [first, piece] : known.pieces) {
-          if (known.large != large || piece.sort != sort || piece.granules < needed) continue;
-          (piece.granules <= most ? some : others) = true;
+          if (piece.sort != sort || piece.granules < needed) continue;
+          if (known.large == large) (piece.granules <= most ? some : others) = true;
+          if (!known.large) of_others = true;
         }
       }
       // A quick search may overlook some of the request's own class, a large request takes what fits or
-      // nothing.
-      return agree(!some || others || (search == RangeIndex::Search::quick && !whole),
-                   "what there is was not found");
+      // nothing of its own sort.
+      agree(!some || others || (search == RangeIndex::Search::quick && !whole), "what there is was not found");
+      return agree(!whole || !of_others || search == RangeIndex::Search::quick, "what small ones left was not found");
     }
-    agree(whole ? range->granules >= wanted && range->granules <= most : range->granules == wanted,
+    const bool all_of_it = whole && range->region->large;
+    agree(all_of_it ? range->granules >= wanted && range->granules <= most : range->granules == wanted,
           "its size");
-    agree(range->region->large == large, "of the other sort of region");
+    agree(whole || range->region->large == large, "of the other sort of region");
     agree((range->region->address() + first_of(*range) * granule) % alignment == 0, "its alignment");
     const auto was = of(*range).take(first_of(*range), range->granules);
     agree(was.sort == sort, "of another owner");
