@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// streams/warm, streams/cold: four times an allocation, work on it, and its free, each on another of four
-// streams, until all is done (RMM's multi-stream benchmark). Warm: the streams have allocated before. Cold: a
-// new allocator with 64 MiB ready, which none of the streams has met.
+// streams/warm, streams/cold, streams/held: four times an allocation, work on it, and its free, each on
+// another of four streams, until all is done (RMM's multi-stream benchmark). Warm: the streams have allocated
+// before. Cold: a new allocator with 64 MiB ready, which none of the streams has met. Held: the work alone, on
+// memory that was allocated before the time runs.
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "support/row.hpp"
@@ -18,30 +20,37 @@ using Work = std::function<void(typename A::Held&, const typename A::Stream&)>;
 
 template <Allocator A>
 void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& work, const char* label) {
-  for (const bool warm : {true, false}) {
+  for (const std::string how : {"warm", "cold", "held"}) {
     const auto body = [=](benchmark::State& state) {
       const auto begin_anew = [&subject] { return subject.make(64 * mib); };
       auto allocator = begin_anew();
       std::vector<typename A::Stream> streams;
       for (int i = 0; i < 4; ++i) streams.push_back(allocator->stream());
+      std::vector<typename A::Held> held;
+      for (const auto& stream : streams) held.push_back(allocator->allocate(bytes, stream));
       const auto round = [&] {
         const auto begin = Clock::now();
-        for (const auto& stream : streams) {
-          auto held = allocator->allocate(bytes, stream);
-          work(held, stream);
-          allocator->free(held, stream);
+        for (std::size_t i = 0; i < streams.size(); ++i) {
+          if (how != "held") held[i] = allocator->allocate(bytes, streams[i]);
+          work(held[i], streams[i]);
+          if (how != "held") allocator->free(held[i], streams[i]);
         }
         for (const auto& stream : streams) allocator->synchronize(stream);
         return seconds_since(begin);
       };
+      const auto free = [&] {
+        for (std::size_t i = 0; i < streams.size(); ++i) allocator->free(held[i], streams[i]);
+      };
+      if (how != "held") free();
       round();
       for (auto _ : state) {
-        if (!warm) allocator = begin_anew();
+        if (how == "cold") allocator = begin_anew();
         state.SetIterationTime(round());
       }
+      free();
       state.SetLabel(label);
     };
-    add_row(subject, warm ? "streams/warm" : "streams/cold", body, Timed::by_itself)
+    add_row(subject, "streams/" + how, body, Timed::by_itself)
         .Unit(benchmark::kMicrosecond);
   }
 }
