@@ -12,14 +12,6 @@ namespace weir {
 
 Buffer::Buffer(spi::Block& block) noexcept : Buffer(block, 0, block.size) {}
 
-Buffer::Buffer(spi::Block& block, std::size_t offset, std::size_t size) noexcept
-    : block_(&block), offset_(offset), size_(size) {}
-
-Buffer::Buffer(Buffer&& other) noexcept
-    : block_(other.block()), offset_(other.offset_), size_(other.size_) {
-  other.block_.store(nullptr, std::memory_order_relaxed);
-}
-
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
   if (spi::Block* mine = block()) drop(*mine);
@@ -28,10 +20,6 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   offset_ = other.offset_;
   size_ = other.size_;
   return *this;
-}
-
-Buffer::~Buffer() {
-  if (spi::Block* mine = block()) drop(*mine);
 }
 
 // Operations; observers only need it open.

@@ -13,11 +13,15 @@
 namespace weir {
 namespace {
 
-constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2;
 constexpr std::size_t largest_alignment = std::size_t{1} << 30;
+constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2 - largest_alignment;
 
-void check(std::size_t alignment, const std::string& resource) {
-  if (std::has_single_bit(alignment) && alignment <= largest_alignment) [[likely]] return;
+// std::has_single_bit counts the bits by a call where the compiler may not use the instruction for it.
+constexpr bool can_align(std::size_t alignment) noexcept {
+  return alignment - 1 < largest_alignment && (alignment & (alignment - 1)) == 0;
+}
+
+[[noreturn]] void refuse(std::size_t alignment, const std::string& resource) {
   throw Error(Errc::invalid_argument, resource + ": alignment " + std::to_string(alignment) +
                                           " is not a power of two of at most " + std::to_string(largest_alignment) +
                                           " bytes");
@@ -29,6 +33,8 @@ struct EmptyBlock : spi::Block {
   spi::Ref<spi::StreamState> timeline;
 };
 
+[[gnu::noinline]] void end(const EmptyBlock& block) noexcept { delete &block; }
+
 }  // namespace
 
 MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
@@ -37,41 +43,40 @@ MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
 MemoryResource::~MemoryResource() = default;
 
 Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  check(alignment, name_);
-  alignment = std::max(alignment, default_alignment);
+  if (!can_align(alignment)) [[unlikely]] refuse(alignment, name_);
   const spi::StreamState& state = stream.state();
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
   device_.state().check_process();
   state.device().check_process();
-  const bool possible = bytes <= largest_request - alignment;
-  if (possible) [[likely]] {
-    if (spi::Block* block = do_allocate_cached({bytes, alignment, &stream})) return Buffer(*block);
+  const spi::Request request{bytes, std::max(alignment, default_alignment), &stream};
+  if (bytes <= largest_request) [[likely]] {
+    if (spi::Block* block = do_allocate_cached(request)) [[likely]] return {*block, 0, block->size};
   }
+  return allocate_uncached(request);
+}
+
+Buffer MemoryResource::allocate_uncached(const spi::Request& request) {
   Shortage shortage;
-  const auto refuse = [&]() -> void {
-    shortage.requested = bytes;
-    shortage.alignment = alignment;
-    if (shortage.device.empty()) shortage.device = device_.state().describe();
-    if (shortage.resource.empty()) shortage.resource = name_;
-    throw OutOfMemory(std::move(shortage));
-  };
-  if (!possible) refuse();
-  spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
-  if (!block) refuse();
-  return Buffer(*block);
+  spi::Block* const block = request.bytes <= largest_request ? do_allocate(request, shortage) : nullptr;
+  if (block) return Buffer(*block);
+  shortage.requested = request.bytes;
+  shortage.alignment = request.alignment;
+  if (shortage.device.empty()) shortage.device = device_.state().describe();
+  if (shortage.resource.empty()) shortage.resource = name_;
+  throw OutOfMemory(std::move(shortage));
 }
 
 std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  check(alignment, name_);
-  alignment = std::max(alignment, default_alignment);
+  if (!can_align(alignment)) [[unlikely]] refuse(alignment, name_);
   const spi::StreamState& state = stream.state();
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
   device_.state().check_process();
   state.device().check_process();
-  if (bytes > largest_request - alignment) return std::nullopt;
-  if (spi::Block* block = do_allocate_cached({bytes, alignment, &stream})) return Buffer(*block);
+  const spi::Request request{bytes, std::max(alignment, default_alignment), &stream};
+  if (bytes > largest_request) [[unlikely]] return std::nullopt;
+  if (spi::Block* block = do_allocate_cached(request)) [[likely]] return Buffer(*block);
   Shortage shortage;
-  spi::Block* block = do_allocate({bytes, alignment, &stream}, shortage);
+  spi::Block* block = do_allocate(request, shortage);
   if (!block) return std::nullopt;
   return Buffer(*block);
 }
@@ -101,10 +106,7 @@ spi::Block* MemoryResource::reserve_addresses_from(MemoryResource& upstream, std
 }
 
 void MemoryResource::deallocate(spi::Block& block) noexcept {
-  if (!block.segment) [[unlikely]] {
-    delete static_cast<EmptyBlock*>(&block);
-    return;
-  }
+  if (!block.segment) [[unlikely]] return end(static_cast<EmptyBlock&>(block));
   block.resource->do_deallocate(block);
 }
 

@@ -34,9 +34,13 @@ concept FillPattern = std::is_trivially_copyable_v<T> &&
 class Buffer {
  public:
   Buffer() noexcept = default;  ///< the same as a closed one
-  Buffer(Buffer&& other) noexcept;
+  Buffer(Buffer&& other) noexcept : block_(other.block()), offset_(other.offset_), size_(other.size_) {
+    other.block_.store(nullptr, std::memory_order_relaxed);
+  }
   Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
+  ~Buffer() {
+    if (spi::Block* const mine = block()) drop(*mine);
+  }
 
   /// A second owner of the same bytes.
   [[nodiscard]] Buffer share() const;
@@ -125,7 +129,9 @@ class Buffer {
   [[nodiscard]] spi::Location location() const;
 
  private:
-  Buffer(spi::Block& block, std::size_t offset, std::size_t size) noexcept;
+  friend class MemoryResource;
+  Buffer(spi::Block& block, std::size_t offset, std::size_t size) noexcept
+      : block_(&block), offset_(offset), size_(size) {}
   spi::Block& open(const char* operation) const;
   spi::Block& open_here(const char* operation) const;
   static void drop(spi::Block& block) noexcept;

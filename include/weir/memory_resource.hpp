@@ -91,6 +91,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   virtual void do_deallocate(spi::Block& block) noexcept = 0;
 
   Buffer allocate_empty(const Stream& stream);
+  Buffer allocate_uncached(const spi::Request& request);
   static void deallocate(spi::Block& block) noexcept;
 
   Device device_;

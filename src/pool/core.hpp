@@ -61,8 +61,17 @@ class Core final : public Pool {
   spi::Block* do_allocate_cached(const spi::Request& request) noexcept override;
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
   void do_deallocate(spi::Block& block) noexcept override;
-  static Range& begin(Shard& shard, Range& range, std::size_t bytes) noexcept;
-  static void count_out(Shard& shard, std::size_t bytes) noexcept;
+  static spi::Block* take_slowly(Shard& shard, std::uint64_t wanted, std::size_t bytes) noexcept;
+  [[gnu::always_inline]] static void begin(Shard& shard, Range& range, std::size_t bytes) noexcept {
+    range.size = bytes;
+    range.owners.store(1, std::memory_order_relaxed);
+    shard.allocations += 1;
+    shard.peak.raise(shard.in_use += bytes);
+  }
+  static void count_out(Shard& shard, std::size_t bytes) noexcept {
+    shard.frees += 1;
+    shard.in_use -= bytes;
+  }
   Shard& attach(spi::StreamState& stream);
 
   // slow.cpp

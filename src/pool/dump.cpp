@@ -87,8 +87,8 @@ void write(std::ostream& out, Shard& shard, InCare& in_care) {
     waiting += range->bytes();
     in_care[range] = "waiting";
   }
-  out << "{\"stream\":" << shard.stream.id() << ",\"live_buffers\":" << shard.live << ",\"in_use\":" << shard.in_use
-      << ",\"peak_in_use\":" << shard.peak << ",\"allocations\":" << shard.allocations << ",\"reuses\":" << shard.hits
+  out << "{\"stream\":" << shard.stream.id() << ",\"live_buffers\":" << shard.live() << ",\"in_use\":" << shard.in_use
+      << ",\"peak_in_use\":" << shard.peak << ",\"allocations\":" << shard.allocations << ",\"reuses\":" << shard.hits()
       << ",\"cached\":" << cached << ",\"waiting\":" << waiting << '}';
 }
 

@@ -138,7 +138,7 @@ void Core::abandon() noexcept {
     if (--handles_ != 0) return;
     for (Shard* shard = shards_; shard; shard = shard->next) {
       const std::scoped_lock guard(shard->lock);
-      if (shard->live == 0) continue;
+      if (shard->live() == 0) continue;
       shard->state |= Shard::abandoned;
       ++abandoned_;
     }
@@ -147,8 +147,8 @@ void Core::abandon() noexcept {
   delete this;
 }
 
-// A close that ends more than a buffer, or whose memory other streams may still use. The range counts as live until the
-// end, so that neither the pool nor the stream goes before.
+// A close by another thread than the usual one, or that ends more than a buffer, or whose memory other streams may still
+// use. The range counts as live until the end, so that neither the pool nor the stream goes before.
 void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept {
   bool settle = false, release = false;
   {
@@ -159,7 +159,7 @@ void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept 
       shard.wait(range);
       settle = shard.waiting_count >= shard.settle_at;
     }
-    release = shard.state == Shard::releases && shard.live == 1;
+    release = shard.state == Shard::releases && shard.live() == 1;
     if (!settle && !release && (shard.state & ~Shard::releases) == 0) return count_out(shard, bytes);
   }
   ResourcePtr keep;  // goes last, maybe with the pool
@@ -171,7 +171,7 @@ void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept 
     const Lock lock(mutex_);
     const std::scoped_lock guard(shard.lock);
     count_out(shard, bytes);
-    if (shard.live != 0) return;
+    if (shard.live() != 0) return;
     if (shard.state & Shard::orphaned) orphan = spi::Ref<spi::StreamState>::adopt(&shard.stream);
     last = (shard.state & Shard::abandoned) != 0 && --abandoned_ == 0;
     shard.state &= Shard::releases;
@@ -190,7 +190,7 @@ std::uint64_t Core::stream_unused(Shard& shard, const Progress& progress) noexce
   if (!shard.stream.has_one_owner()) return spi::Attachment::kept;  // somebody looks after it at the moment
   {
     const std::scoped_lock guard(shard.lock);
-    if (shard.live != 0) {
+    if (shard.live() != 0) {
       if ((shard.state & Shard::orphaned) == 0) shard.stream.retain();
       shard.state |= Shard::orphaned;
       return spi::Attachment::kept;
@@ -215,7 +215,7 @@ std::uint64_t Core::stream_unused(Shard& shard, const Progress& progress) noexce
   shard.free.for_each([&](const Range& range) { last = std::max(last, range.closed_at()); });
   if (last != 0) return last;
   allocations_ += shard.allocations;
-  reuses_ += shard.hits;
+  reuses_ += shard.hits();
   peak_in_use_ = std::max<std::size_t>(peak_in_use_, shard.peak);
   unlink(shard);
   delete &shard;

@@ -9,8 +9,9 @@ namespace weir::pool {
 
 // Large ranges keep their size: one that wastes more than 1/64 is left for a better match. The best lie in the request's
 // own class or at the beginning of the next.
-Range* Shard::take_large(std::uint64_t wanted, std::size_t first) noexcept {
+Range* Shard::take_large(std::uint64_t wanted) noexcept {
   constexpr int looked_at = 4;
+  const auto first = class_below(wanted);
   const auto most = wanted + wanted / 64;
   const auto end = std::min(first + 2, classes);
   for (auto which = first; which < end; ++which) {

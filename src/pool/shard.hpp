@@ -19,19 +19,17 @@ class Core;
 class alignas(64) Shard {
  public:
   Shard(Core* pool, spi::StreamState& of, std::size_t alignment) noexcept
-      : less_than_unit(alignment - 1), whole_units(~(alignment / granule - 1)), core(pool), stream(of) {}
+      : less_than_unit(alignment - 1), whole_units(~(alignment / granule - 1)), stream(of), core(pool) {}
 
-  /// Granules that a request for so many bytes gets.
+  /// Granules that a request for so many bytes needs.
   [[nodiscard]] std::uint64_t granules(std::size_t bytes) const noexcept {
-    return rounded((bytes + less_than_unit) / granule & whole_units);
+    return (bytes + less_than_unit) / granule & whole_units;
   }
 
-  /// A cached range for a request of `wanted` granules (already rounded), or null. Needs `lock`.
-  Range* take(std::uint64_t wanted) noexcept {
-    const auto first = class_below(wanted);
-    if (wanted <= rounded_up_to) return pop(first);
-    return take_large(wanted, first);
-  }
+  /// A cached range for a request of `wanted` granules, at most `rounded_up_to`, or null. Needs `lock`.
+  Range* take(std::uint64_t wanted) noexcept { return pop(class_above(wanted)); }
+  /// The same for more.
+  Range* take_large(std::uint64_t wanted) noexcept;
   /// Keep a range. Needs `lock`.
   void keep(Range& range) noexcept {
     const auto which = class_below(range.granules);
@@ -80,7 +78,11 @@ class alignas(64) Shard {
   class Counter {
    public:
     operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
-    void operator+=(T more) noexcept { value_.store(*this + more, std::memory_order_relaxed); }
+    T operator+=(T more) noexcept {
+      const T sum = *this + more;
+      value_.store(sum, std::memory_order_relaxed);
+      return sum;
+    }
     void operator-=(T less) noexcept { value_.store(*this - less, std::memory_order_relaxed); }
     void raise(T to) noexcept {
       if (to > *this) value_.store(to, std::memory_order_relaxed);
@@ -90,17 +92,22 @@ class alignas(64) Shard {
     std::atomic<T> value_{0};
   };
 
+  [[nodiscard]] std::size_t live() const noexcept { return difference(allocations, frees); }  ///< buffers
+  [[nodiscard]] std::uint64_t hits() const noexcept { return difference(allocations, misses); }  ///< allocations from the cache
+
   const std::size_t less_than_unit;  ///< the pool's alignment, less one
   const std::uint64_t whole_units;   ///< bits of a number of granules that are multiples of it
+  spi::StreamState& stream;
+  Core* const core;
 
   // Under `lock`.
   ShardLock lock;
   std::uint8_t state = 0;
-  Counter<std::size_t> live;    ///< buffers
   Counter<std::size_t> in_use;  ///< bytes asked for
   Counter<std::size_t> peak;
   Counter<std::uint64_t> allocations;
-  Counter<std::uint64_t> hits;  ///< of these, from the cache
+  Counter<std::uint64_t> frees;
+  Counter<std::uint64_t> misses;  ///< allocations that the cache did not have
   Counter<std::uint32_t> waiting_count;
   std::uint32_t settle_at = 32;  ///< look at their uses again when that many wait
   Range* first_waiting = nullptr;  ///< closed, but used on other streams that are not done; oldest first
@@ -109,8 +116,6 @@ class alignas(64) Shard {
   std::array<Range*, classes> cached{};
 
   // Under the pool's mutex.
-  Core* const core;
-  spi::StreamState& stream;
   FreeRanges free;  ///< usable on this stream at once, elsewhere after closed_at()
   Shard* next = nullptr;  ///< list of the pool
   Shard* previous = nullptr;
@@ -122,7 +127,8 @@ class alignas(64) Shard {
     cached[which] = static_cast<Range*>(range->next);
     return range;
   }
-  Range* take_large(std::uint64_t wanted, std::size_t first) noexcept;
+  // Of counters that other threads raise meanwhile.
+  static std::uint64_t difference(std::uint64_t all, std::uint64_t some) noexcept { return all > some ? all - some : 0; }
 };
 
 }  // namespace weir::pool

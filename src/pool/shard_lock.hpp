@@ -18,19 +18,23 @@ class ShardLock {
   static bool prepare() noexcept;
 
   void lock() noexcept {
-    const auto self = this_thread();
-    if (leans_to_.load(std::memory_order_relaxed) == self) [[likely]] {
-      inside_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // whoever asks puts the other half of the fence here
-      if (leans_to_.load(std::memory_order_relaxed) == self) [[likely]] return;
-      inside_.store(false, std::memory_order_release);
-    }
-    lock_shared(self);
+    if (!enter()) [[unlikely]] lock_shared(this_thread());
   }
   void unlock() noexcept {
-    if (!shared_) [[likely]] return inside_.store(false, std::memory_order_release);
+    if (!shared_) [[likely]] return leave();
     unlock_shared();
   }
+  /// Take it if it leans to this thread; else false. Given back by leave(). So that the usual way calls nothing.
+  bool enter() noexcept {
+    const auto self = this_thread();
+    if (leans_to_.load(std::memory_order_relaxed) != self) [[unlikely]] return false;
+    inside_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // whoever asks puts the other half of the fence here
+    if (leans_to_.load(std::memory_order_relaxed) == self) [[likely]] return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept { inside_.store(false, std::memory_order_release); }
   [[nodiscard]] bool leans() const noexcept { return leans_to_.load(std::memory_order_relaxed) != 0; }
 
  private:

@@ -23,13 +23,19 @@ constexpr std::size_t classes = 32 + 16 * 27;
 /// Low bits that do not decide in which of 16 parts of its doubling a number lies; 0 below 32. Without a branch, which no
 /// processor would foresee where sizes mix.
 constexpr unsigned low_bits(std::uint64_t granules) noexcept {
-  return static_cast<unsigned>(std::bit_width(granules | 16)) - 5;
+  return (63U ^ static_cast<unsigned>(std::countl_zero(granules | 16))) - 4;
 }
 
 /// The largest class whose members all have at most `granules`.
 constexpr std::size_t class_below(std::uint64_t granules) noexcept {
   const auto low = low_bits(granules);
   return 16 * low + static_cast<std::size_t>(granules >> low) - 1;
+}
+
+/// The smallest class whose members all have at least `granules`, of at most `rounded_up_to`.
+constexpr std::size_t class_above(std::uint64_t granules) noexcept {
+  const auto low = low_bits(granules - 1);
+  return 16 * low + static_cast<std::size_t>((granules - 1) >> low);
 }
 
 /// Granules that a request gets.

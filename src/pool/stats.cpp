@@ -15,10 +15,10 @@ PoolStats Core::pool_stats() const {
   stats.reuses = reuses_;
   for (Shard* shard = shards_; shard; shard = shard->next) {
     all.in_use += shard->in_use;
-    all.live_buffers += shard->live;
+    all.live_buffers += shard->live();
     all.allocations += shard->allocations;
     all.peak_in_use = std::max<std::size_t>(all.peak_in_use, shard->peak);
-    stats.reuses += shard->hits;
+    stats.reuses += shard->hits();
     ++stats.streams;
   }
   all.peak_in_use = std::max({all.peak_in_use, all.in_use, peak_in_use_});
