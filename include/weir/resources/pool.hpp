@@ -24,7 +24,7 @@ enum class ReusePolicy {
 struct PoolOptions {
   std::size_t initial_bytes = 0;   ///< taken from upstream at once, for requests of every size
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
-  std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that is asked of upstream at a time; larger requests get their own
+  std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that upstream is asked for; larger requests get their own
   std::size_t alignment = default_alignment;  ///< of every buffer, at least: a power of two of at most 2 MiB
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
   /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: after the last

@@ -55,7 +55,8 @@ TEST_F(Growth, TakesWhatTheLimitLeaves) {
 }
 
 TEST_F(Growth, TakesWhatUpstreamHas) {
-  const auto pool = make_pool(make_limiting(upstream, 100 * segment + half), {.segment_bytes = segment, .patience = {}});
+  const auto pool =
+      make_pool(make_limiting(upstream, 100 * segment + half), {.segment_bytes = segment, .patience = {}});
   fill(*pool, 1000);
   EXPECT_EQ(buffers.size(), 201U);
   EXPECT_EQ(pool->stats().reserved, 100 * segment + half);
