@@ -138,6 +138,7 @@ class Core final : public Pool {
   const ResourcePtr upstream_;
   const Stream home_;  // on which upstream allocates
   const std::size_t segment_bytes_;
+  const double growth_;
   const std::size_t alignment_;  // of regions; sizes are multiples of it, so all that lies in them has it
 
   mutable std::mutex mutex_;

@@ -59,6 +59,7 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
       upstream_(std::move(upstream)),
       home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),
+      growth_(options.growth),
       alignment_(std::max(options.alignment, granule)),
       limit_(options.limit),
       reuse_(options.reuse),
@@ -273,6 +274,10 @@ PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
   if (options.segment_bytes > pool::most_bytes) {
     throw Error(Errc::invalid_argument, "make_pool: segments of " + std::to_string(options.segment_bytes) +
                                             " bytes; the most is " + std::to_string(pool::most_bytes));
+  }
+  if (!(options.growth >= 0 && options.growth <= 1)) {
+    throw Error(Errc::invalid_argument,
+                "make_pool: growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
   }
   constexpr std::size_t largest_alignment = std::size_t{2} << 20;
   if (!std::has_single_bit(options.alignment) || options.alignment > largest_alignment) {

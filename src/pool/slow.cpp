@@ -10,8 +10,6 @@ namespace {
 
 using Search = RangeIndex::Search;
 
-constexpr std::uint64_t growth = 32;  ///< memory for small requests grows by one part in so many, if it is most of all
-
 }  // namespace
 
 Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
@@ -99,7 +97,8 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
   const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
   const auto least = static_cast<std::size_t>(granules) * granule;
   const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
-  const auto ahead = mostly_small ? small_ / growth : 0;
+  const auto part = mostly_small ? static_cast<std::uint64_t>(static_cast<double>(small_) * growth_) : 0;
+  const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
   bool added = false;
   if (pages_) {
     added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||

@@ -220,6 +220,9 @@ TEST_P(Pools, OptionsThatNoPoolCanHaveAreRefused) {
   EXPECT_ERROR((void)make_pool(nullptr), Errc::invalid_argument, "upstream");
   EXPECT_ERROR((void)make_pool(resource, {.segment_bytes = std::size_t{1} << 40}), Errc::invalid_argument,
                "segments of 1099511627776 bytes");
+  for (const double growth : {-0.1, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_ERROR((void)make_pool(resource, {.growth = growth}), Errc::invalid_argument, "growth by");
+  }
   for (const std::size_t alignment : {std::size_t{0}, std::size_t{768}, std::size_t{4} << 20}) {
     EXPECT_ERROR((void)make_pool(resource, {.alignment = alignment}), Errc::invalid_argument, std::to_string(alignment));
   }

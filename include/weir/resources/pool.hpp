@@ -25,6 +25,9 @@ struct PoolOptions {
   std::size_t initial_bytes = 0;   ///< taken from upstream at once, for requests of every size
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that are reserved
   std::size_t segment_bytes = std::size_t{16} << 20;            ///< least that upstream is asked for; larger requests get their own
+  /// Part of what there is for small requests that is taken at once when they need more, if it is more than a segment:
+  /// so many gigabytes of small buffers take some hundred calls. From 0, always by segments, to 1, which doubles.
+  double growth = 1.0 / 32;
   std::size_t alignment = default_alignment;  ///< of every buffer, at least: a power of two of at most 2 MiB
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
   /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: after the last

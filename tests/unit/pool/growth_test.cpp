@@ -39,6 +39,16 @@ TEST_F(Growth, IsInProportionToWhatThereIs) {
   EXPECT_LE(pool->stats().reserved, 1024 * half + 1024 * half / 32 + segment);
 }
 
+TEST_F(Growth, IsAsMuchAsOneWants) {
+  const auto never = make_pool(upstream, {.segment_bytes = segment, .growth = 0});
+  fill(*never, 1024);
+  EXPECT_EQ(never->pool_stats().grown, 512U);
+  buffers.clear();
+  const auto doubling = make_pool(upstream, {.segment_bytes = segment, .growth = 1});
+  fill(*doubling, 1024);
+  EXPECT_EQ(doubling->pool_stats().grown, 10U) << "one segment, as much again, and so on";
+}
+
 TEST_F(Growth, OfLargeRequestsIsWhatTheyNeed) {
   const auto pool = make_pool(upstream, {.segment_bytes = segment});
   for (int i = 0; i < 100; ++i) buffers.push_back(pool->allocate(3 * half, stream));
