@@ -82,7 +82,7 @@ PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
   Shortage shortage;
   Lock lock(core.mutex_);
   if (core.pages_ ? core.add_first_pages(bytes / granule, lock, shortage)
-                  : core.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
+                  : bytes <= most_bytes && core.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
     return pool;
   }
   shortage.requested = options.initial_bytes;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "weir/buffer.hpp"
+#include "weir/error.hpp"
+#include "weir/resources/callback.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -70,6 +72,23 @@ TEST_F(Growth, TakesWhatUpstreamHas) {
   fill(*pool, 1000);
   EXPECT_EQ(buffers.size(), 201U);
   EXPECT_EQ(pool->stats().reserved, 100 * segment + half);
+}
+
+TEST_F(Growth, InOnePieceIsOfLessThanATebibyte) {
+  constexpr std::size_t tebibyte = std::size_t{1} << 40;
+  int asked = 0;
+  const auto endless =
+      make_callback_resource(host_device(), {.allocate = [&](std::size_t, const Stream&) -> void* {
+                                               ++asked;
+                                               return reinterpret_cast<void*>(tebibyte);  // nobody reads or writes it
+                                             },
+                                             .deallocate = [](void*, std::size_t) {}});
+  EXPECT_THROW((void)make_pool(endless, {.initial_bytes = tebibyte}), OutOfMemory);
+  EXPECT_EQ(asked, 0);
+  const auto pool = make_pool(endless, {.initial_bytes = tebibyte - 256});
+  EXPECT_EQ(pool->pool_stats().largest_free, tebibyte - 256);
+  EXPECT_FALSE(pool->try_allocate(tebibyte, stream).has_value());
+  EXPECT_EQ(asked, 1);
 }
 
 TEST_F(Growth, GivesBackAndGrowsAnew) {
