@@ -40,5 +40,7 @@ TEST_P(Exit, AfterTheMainThread) {
   EXPECT_TRUE(ends("main_thread_first"));
 }
 
+TEST(Leases, OutliveTheFileInWhichTheirEndsAreTold) { EXPECT_TRUE(ends_well("leases_program", {})); }
+
 }  // namespace
 }  // namespace weir::test

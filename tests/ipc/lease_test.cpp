@@ -50,6 +50,15 @@ class Lease : public OnMemory {
 };
 WEIR_FOR_EACH(Lease, exportable_plain(), MemoryName);
 
+TEST_P(Lease, EndsWhenItsDescriptorBecomesAnother) {
+  Buffer buffer = marked();
+  ipc::Descriptor descriptor = buffer.ipc_descriptor(stream);
+  buffer.close();
+  EXPECT_FALSE(is_back());
+  descriptor = ipc::Descriptor(descriptor.bytes(), {});
+  EXPECT_TRUE(is_back());
+}
+
 TEST_P(Lease, LastsWhileTheDescriptorIsThere) {
   Buffer buffer = marked();
   std::optional<ipc::Descriptor> descriptor = buffer.ipc_descriptor(stream);
