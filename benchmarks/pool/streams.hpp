@@ -21,6 +21,7 @@ using Work = std::function<void(typename A::Held&, const typename A::Stream&)>;
 template <Allocator A>
 void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& work, const char* label) {
   for (const std::string how : {"warm", "cold", "held"}) {
+    const bool cold = how == "cold", kept = how == "held";
     const auto body = [=](benchmark::State& state) {
       const auto begin_anew = [&subject] { return subject.make(64 * mib); };
       auto allocator = begin_anew();
@@ -31,9 +32,9 @@ void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& wo
       const auto round = [&] {
         const auto begin = Clock::now();
         for (std::size_t i = 0; i < streams.size(); ++i) {
-          if (how != "held") held[i] = allocator->allocate(bytes, streams[i]);
+          if (!kept) held[i] = allocator->allocate(bytes, streams[i]);
           work(held[i], streams[i]);
-          if (how != "held") allocator->free(held[i], streams[i]);
+          if (!kept) allocator->free(held[i], streams[i]);
         }
         for (const auto& stream : streams) allocator->synchronize(stream);
         return seconds_since(begin);
@@ -41,10 +42,10 @@ void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& wo
       const auto free = [&] {
         for (std::size_t i = 0; i < streams.size(); ++i) allocator->free(held[i], streams[i]);
       };
-      if (how != "held") free();
+      if (!kept) free();
       round();
       for (auto _ : state) {
-        if (how == "cold") allocator = begin_anew();
+        if (cold) allocator = begin_anew();
         state.SetIterationTime(round());
       }
       free();

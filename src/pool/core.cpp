@@ -8,7 +8,7 @@
 
 namespace weir::pool {
 
-// The usual way calls nothing and keeps nothing over a call: less than half as many instructions as with all ways in one.
+// The usual way calls nothing, so it keeps no registers for what comes after a call.
 spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const shard = static_cast<Shard*>(request.stream->state().attached(this));
   if (!shard || request.alignment > shard->less_than_unit + 1) [[unlikely]] return nullptr;
