@@ -11,7 +11,7 @@ class CountingResource final : public weir::MemoryResource {
   explicit CountingResource(weir::ResourcePtr upstream)
       : MemoryResource(upstream->device(), "counting(" + upstream->name() + ")",
                        {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(),
-                        upstream->is_exportable()}),
+                        upstream->is_exportable(), upstream->reuses_memory()}),
         upstream_(std::move(upstream)) {}
 
   weir::ResourceStats stats() const override { return upstream_->stats(); }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "forks.hpp"
+#include "reclaim.hpp"
 #include "socket_pair.hpp"
 #include "weir/error.hpp"
 
@@ -177,7 +178,7 @@ Leases& leases() {
 
 spi::UniqueFd grant_lease(Buffer buffer) { return leases().grant(std::move(buffer)); }
 
-bool settle_leases() { return leases().settle(); }
+bool settle_leases() { return !in_release() && leases().settle(); }
 
 std::size_t granted_leases() { return leases().granted(); }
 

@@ -15,7 +15,8 @@ namespace weir::detail {
 [[nodiscard]] spi::UniqueFd grant_lease(Buffer buffer);
 
 /// Give back what is kept for leases that have ended: afterwards it is done for all that had before the call. False when
-/// there was none to look at. Does nothing in the end of such a buffer.
+/// there was none to look at. Does nothing in the end of such a buffer, and in a release of memory, for which that end may
+/// wait.
 bool settle_leases();
 
 /// Leases that have not ended.

@@ -2,10 +2,10 @@
 #include "weir/memory_resource.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <utility>
 
+#include "alignment.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
@@ -13,19 +13,7 @@
 namespace weir {
 namespace {
 
-constexpr std::size_t largest_alignment = std::size_t{1} << 30;
-constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2 - largest_alignment;
-
-// std::has_single_bit counts the bits by a call where the compiler may not use the instruction for it.
-constexpr bool can_align(std::size_t alignment) noexcept {
-  return alignment - 1 < largest_alignment && (alignment & (alignment - 1)) == 0;
-}
-
-[[noreturn]] void refuse(std::size_t alignment, const std::string& resource) {
-  throw Error(Errc::invalid_argument, resource + ": alignment " + std::to_string(alignment) +
-                                          " is not a power of two of at most " + std::to_string(largest_alignment) +
-                                          " bytes");
-}
+constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2 - detail::largest_alignment;
 
 // Of a buffer of zero bytes, which no resource sees.
 struct EmptyBlock : spi::Block {
@@ -43,7 +31,7 @@ MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
 MemoryResource::~MemoryResource() = default;
 
 Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  if (!can_align(alignment)) [[unlikely]] refuse(alignment, name_);
+  if (!detail::can_align(alignment)) [[unlikely]] detail::refuse_alignment(name_, alignment);
   const spi::StreamState& state = stream.state();
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
   device_.state().check_process();
@@ -67,7 +55,7 @@ Buffer MemoryResource::allocate_uncached(const spi::Request& request) {
 }
 
 std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  if (!can_align(alignment)) [[unlikely]] refuse(alignment, name_);
+  if (!detail::can_align(alignment)) [[unlikely]] detail::refuse_alignment(name_, alignment);
   const spi::StreamState& state = stream.state();
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
   device_.state().check_process();

@@ -70,6 +70,11 @@ class Reclaimer {
     return pending_[&device] < before;
   }
 
+  [[nodiscard]] bool acts() noexcept {
+    const std::scoped_lock lock(mutex_);
+    return acts_here();
+  }
+
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) return mutex_.lock();
     if (moment == spi::ForkMoment::child) begin_in_child();
@@ -278,6 +283,7 @@ void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, Recla
 
 void fork_reclaim(spi::ForkMoment moment) noexcept { reclaimer().fork(moment); }
 
+bool in_release() noexcept { return reclaimer().acts(); }
 void drain_releases(const spi::DeviceState& device) { reclaimer().drain(device); }
 bool settle_releases(const spi::DeviceState& device) { return reclaimer().settle(device); }
 

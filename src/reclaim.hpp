@@ -36,6 +36,9 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
 void end_block(spi::Block& block, BlockStore& blocks, bool release_blocks, ReclaimListener& listener,
                const std::shared_ptr<void>& keep) noexcept;
 
+/// Whether this is the worker's thread, in an action.
+[[nodiscard]] bool in_release() noexcept;
+
 // In an action, the following wait for nothing: it would be for the action itself.
 
 /// Wait until every release for `device` handed in before this call is done.

@@ -41,7 +41,7 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
                   std::shared_ptr<void> keep)
       : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
-                       {info.kind, info.host_accessible, info.device_accessible, exportable}),
+                       {info.kind, info.host_accessible, info.device_accessible, exportable, false}),
         info_(info),
         flags_(flags),
         keep_(std::move(keep)) {}

@@ -66,7 +66,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool host_accessible = false;
     bool device_accessible = false;
     bool exportable = false;
-    bool reuses_memory = false;
+    bool reuses_memory = true;  ///< always safe; one over another resource passes on what that says
   };
   MemoryResource(Device device, std::string name, Traits traits);
 

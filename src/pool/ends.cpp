@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a pool comes to an end, and its streams before it; and forks.
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "alignment.hpp"
 #include "forks.hpp"
 #include "pool/core.hpp"
 #include "weir/error.hpp"
@@ -280,10 +280,8 @@ PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
                 "make_pool: growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
   }
   constexpr std::size_t largest_alignment = std::size_t{2} << 20;
-  if (!std::has_single_bit(options.alignment) || options.alignment > largest_alignment) {
-    throw Error(Errc::invalid_argument, "make_pool: alignment " + std::to_string(options.alignment) +
-                                            " is not a power of two of at most " +
-                                            std::to_string(largest_alignment) + " bytes");
+  if (!detail::can_align(options.alignment, largest_alignment)) {
+    detail::refuse_alignment("make_pool", options.alignment, largest_alignment);
   }
   if (options.exportable && !upstream->is_exportable()) {
     throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +

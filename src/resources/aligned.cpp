@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/resources/aligned.hpp"
 
-#include <bit>
+#include <algorithm>
 
+#include "alignment.hpp"
 #include "resources/adaptor.hpp"
 
 namespace weir {
 namespace {
-
-constexpr std::size_t largest_alignment = std::size_t{1} << 30;
 
 class Aligned final : public detail::Adaptor<MemoryResource> {
  public:
@@ -28,11 +27,7 @@ class Aligned final : public detail::Adaptor<MemoryResource> {
 }  // namespace
 
 ResourcePtr make_aligned(ResourcePtr upstream, std::size_t alignment, std::size_t threshold) {
-  if (!std::has_single_bit(alignment) || alignment > largest_alignment) {
-    throw Error(Errc::invalid_argument, "make_aligned: " + std::to_string(alignment) +
-                                            " is not a power of two of at most " +
-                                            std::to_string(largest_alignment) + " bytes");
-  }
+  if (!detail::can_align(alignment)) detail::refuse_alignment("make_aligned", alignment);
   return detail::make_adaptor<Aligned>(detail::checked_upstream(std::move(upstream), "make_aligned"),
                                        alignment, threshold);
 }

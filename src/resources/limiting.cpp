@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/resources/limiting.hpp"
 
+#include "leases.hpp"
 #include "resources/adaptor.hpp"
 
 namespace weir {
@@ -23,17 +24,9 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
   /// Bytes that are counted while upstream is asked for them.
   class Reservation {
    public:
-    Reservation(Limiting& of, std::size_t bytes, Shortage& shortage) : of_(of), bytes_(bytes) {
-      const std::scoped_lock guard(of.lock());
-      const auto used = of.in_use() + of.asked_;
-      fits_ = used <= of.limit_ && bytes <= of.limit_ - used;
-      if (fits_) {
-        of.asked_ += bytes;
-      } else {
-        shortage.limit = of.limit_;
-        shortage.in_use = used;
-      }
-    }
+    // What other processes left is counted until somebody looks.
+    Reservation(Limiting& of, std::size_t bytes, Shortage& shortage)
+        : of_(of), bytes_(bytes), fits_(reserve(shortage) || (ask_for_leases() && reserve(shortage))) {}
     ~Reservation() {
       if (!fits_) return;
       const std::scoped_lock guard(of_.lock());
@@ -48,9 +41,20 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
     }
 
    private:
+    bool reserve(Shortage& shortage) {
+      const std::scoped_lock guard(of_.lock());
+      const auto used = of_.in_use() + of_.asked_;
+      const bool fits = used <= of_.limit_ && bytes_ <= of_.limit_ - used;
+      if (fits) of_.asked_ += bytes_;
+      shortage.limit = fits ? 0 : of_.limit_;
+      shortage.in_use = fits ? 0 : used;
+      return fits;
+    }
+    [[nodiscard]] bool ask_for_leases() const { return of_.is_exportable() && detail::settle_leases(); }
+
     Limiting& of_;
     std::size_t bytes_;
-    bool fits_ = false;
+    bool fits_;
   };
 
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {

@@ -3,7 +3,10 @@
 // however the others end.
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <memory>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -11,9 +14,12 @@
 
 #include "fixture.hpp"
 #include "spawn.hpp"
+#include "weir/host.hpp"
 #include "weir/ipc.hpp"
+#include "weir/resources/callback.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
+#include "weir/spi/block.hpp"
 
 namespace weir::test {
 namespace {
@@ -25,6 +31,32 @@ std::vector<Memory> exportable_plain() {
   }
   return chosen;
 }
+
+/// Of somebody who knows nothing of leases, and has something to do when a buffer ends.
+class OfAUser final : public MemoryResource {
+ public:
+  OfAUser(ResourcePtr upstream, std::function<void()> at_end)
+      : MemoryResource(upstream->device(), "of a user",
+                       {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), true}),
+        upstream_(std::move(upstream)),
+        at_end_(std::move(at_end)) {}
+  [[nodiscard]] ResourceStats stats() const override { return upstream_->stats(); }
+  std::size_t trim(std::size_t bytes_to_keep) override { return upstream_->trim(bytes_to_keep); }
+
+ private:
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    spi::Block* block = allocate_from(*upstream_, request, shortage);
+    if (block) block->resource = this;
+    return block;
+  }
+  void do_deallocate(spi::Block& block) noexcept override {
+    deallocate_to(*upstream_, block);
+    at_end_();
+  }
+
+  ResourcePtr upstream_;
+  std::function<void()> at_end_;
+};
 
 /// A pool that has one segment, and buffers of all of it: what is not given back is missed at once.
 class Lease : public OnMemory {
@@ -205,6 +237,21 @@ TEST_P(Lease, AdaptorsPassItOn) {
   EXPECT_TRUE(is_back());
 }
 
+TEST_P(Lease, ResourcesOfUsersPassItOn) {
+  const auto own = std::make_shared<OfAUser>(pool, [] {});
+  std::optional<ipc::Descriptor> descriptor = own->allocate(bytes, stream).ipc_descriptor(stream);
+  EXPECT_FALSE(is_back());
+  descriptor.reset();
+  EXPECT_TRUE(is_back());
+}
+
+TEST_P(Lease, EndsForALimitThatIsReached) {
+  const auto roomy = make_pool(resource, {.segment_bytes = 2 * bytes, .exportable = true});
+  const auto limited = make_limiting(roomy, bytes);
+  for (int i = 0; i < 20; ++i) (void)limited->allocate(bytes, stream).ipc_descriptor(stream);
+  EXPECT_TRUE(limited->try_allocate(bytes, stream).has_value()) << "nobody has any of it";
+}
+
 TEST_P(Lease, PoolsExportOnlyWhenTheyAreToldTo) {
   const PoolPtr to_itself = make_pool(resource, {.segment_bytes = bytes});
   EXPECT_FALSE(to_itself->is_exportable());
@@ -212,6 +259,39 @@ TEST_P(Lease, PoolsExportOnlyWhenTheyAreToldTo) {
   EXPECT_TRUE(pool->is_exportable());
   const ResourcePtr ordinary = make_resource(device(), resource->kind());
   EXPECT_ERROR(make_pool(ordinary, {.exportable = true}), Errc::unsupported, "exportable = true");
+}
+
+// Leases end on one thread and memory is released on another; whoever is called there may trim, and waits for the other.
+TEST(Leases, EndWhileAReleaseTrims) {
+  std::promise<void> releases, ends, released, ended;
+  const PoolPtr pool = make_pool(host::make_shared_resource(), {.segment_bytes = 1 << 20, .exportable = true});
+  const auto own = std::make_shared<OfAUser>(pool, [&] {
+    ends.set_value();
+    releases.get_future().wait();
+    pool->trim(0);
+    ended.set_value();
+  });
+  CallbackOptions functions;
+  functions.host_accessible = true;
+  functions.allocate = [](std::size_t bytes, const Stream&) { return ::operator new(bytes, std::align_val_t{256}); };
+  functions.deallocate = [&](void* address, std::size_t) {
+    releases.set_value();
+    ends.get_future().wait();
+    pool->trim(0);
+    ::operator delete(address, std::align_val_t{256});
+    released.set_value();
+  };
+  const ResourcePtr callbacks = make_callback_resource(host_device(), functions);
+  const Stream stream(host_device());
+  std::optional<ipc::Descriptor> descriptor = own->allocate(1000, stream).ipc_descriptor(stream);
+  Gate gate;
+  gate.hold(stream);
+  callbacks->allocate(1000, stream).close(stream);
+  gate.open();
+  descriptor.reset();
+  released.get_future().wait();  // the watchdog ends it if that never is
+  ended.get_future().wait();
+  pool->trim(0);  // both threads are out of what is here
 }
 
 TEST(Leases, DevicesHaveAPoolForThem) {

@@ -10,7 +10,7 @@ namespace weir::test {
 ForwardingResource::ForwardingResource(ResourcePtr upstream)
     : MemoryResource(upstream->device(), upstream->name(),
                      {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(),
-                      upstream->is_exportable()}),
+                      upstream->is_exportable(), upstream->reuses_memory()}),
       upstream_(std::move(upstream)) {}
 
 spi::Block* ForwardingResource::do_allocate(const spi::Request& request, Shortage& shortage) {
