@@ -140,10 +140,9 @@ Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
 
 void Arena::make_slabs(std::size_t count) {
   while (spare_count_ < count) {
-    slabs_.reserve(slabs_.size() + 1);
-    auto slab = std::make_unique<std::array<Range, per_slab>>();
-    for (Range& range : *slab) recycle(range);
-    slabs_.push_back(std::move(slab));
+    auto& slab = slabs_.emplace_back(std::clamp<std::size_t>(ranges_ / 8, 32, 256));
+    ranges_ += slab.size();
+    for (std::size_t i = slab.size(); i != 0; --i) recycle(slab[i - 1]);  // the first is taken first
   }
 }
 

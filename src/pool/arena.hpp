@@ -3,9 +3,7 @@
 // The memory of a pool: regions from upstream, cut into ranges. Free neighbours are merged, free ranges found by size.
 // Not thread-safe: the pool's mutex guards it.
 
-#include <array>
 #include <list>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -80,8 +78,8 @@ class Arena {
   void recycle(Range& range) noexcept;
 
   RangeIndex bare_;
-  static constexpr std::size_t per_slab = 31;  // and the alignment: a page
-  std::vector<std::unique_ptr<std::array<Range, per_slab>>> slabs_;
+  std::vector<std::vector<Range>> slabs_;  // each an eighth of what there was
+  std::size_t ranges_ = 0;  // in them
   Range* spare_ = nullptr;
   std::size_t spare_count_ = 0;
 };
