@@ -2,6 +2,7 @@
 // The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
 #include <atomic>
 
+#include "raise.hpp"
 #include "reclaim.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
@@ -11,12 +12,12 @@ namespace {
 
 class Counters {
  public:
-  void reserve(std::size_t bytes) noexcept { raise(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
+  void reserve(std::size_t bytes) noexcept { detail::raise(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
   void unreserve(std::size_t bytes) noexcept { reserved_.fetch_sub(bytes); }
   void allocate(std::size_t bytes) noexcept {
     ++live_;
     ++allocations_;
-    raise(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
+    detail::raise(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
   }
   void deallocate(std::size_t bytes) noexcept {
     --live_;
@@ -27,11 +28,6 @@ class Counters {
   }
 
  private:
-  static void raise(std::atomic<std::size_t>& peak, std::size_t value) noexcept {
-    auto seen = peak.load(std::memory_order_relaxed);
-    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-  }
   std::atomic<std::size_t> in_use_{0}, reserved_{0}, peak_in_use_{0}, peak_reserved_{0}, live_{0};
   std::atomic<std::uint64_t> allocations_{0};
 };

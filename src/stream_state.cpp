@@ -2,9 +2,9 @@
 #include "weir/spi/stream_state.hpp"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "raise.hpp"
 #include "reclaim.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -12,18 +12,9 @@
 namespace weir::spi {
 namespace {
 
-// A worker that ran out of work stays this long, so that bursts do not start a thread each.
-constexpr std::chrono::milliseconds linger{50};
-
 std::uint64_t next_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
-  auto seen = word.load(std::memory_order_relaxed);
-  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
-  }
 }
 
 std::string message_of(const std::exception_ptr& error) {
@@ -110,7 +101,7 @@ std::uint64_t StreamState::put(Op op) {
     refused = std::current_exception();
   }
   lock.lock();
-  raise(submitted_, value);
+  detail::raise(submitted_, value);
   end_turn(lock);
   if (refused) std::rethrow_exception(refused);
   return value;
@@ -150,60 +141,6 @@ void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
   }
 }
 
-// On the worker, without the turn: whatever has to be waited for on the host is waited for here.
-void StreamState::submit_held(Op& op, std::uint64_t value) {
-  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
-  if (auto* wait = std::get_if<WaitOp>(&op)) {
-    StreamState& other = *wait->other;
-    const bool natively = waits_natively(other);
-    const bool alive = natively ? other.wait_submitted(wait->value)
-                                : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
-    if (!alive) other.throw_if_lost();
-    if (natively) other.ensure_marked(wait->value);
-    if (!natively || other.reached(wait->value)) {
-      Lock lock(mutex_);
-      raise(submitted_, value);
-      changed_.notify_all();
-      return;
-    }
-  }
-  Lock lock(mutex_);
-  take_turn(lock);
-  lock.unlock();
-  std::exception_ptr refused;
-  try {
-    submit(op, value);
-  } catch (...) {
-    refused = std::current_exception();
-  }
-  if (refused) lose(refused);  // before anybody can take the turn and mark beyond what was refused
-  lock.lock();
-  if (!refused) raise(submitted_, value);
-  end_turn(lock);
-}
-
-void StreamState::run_call(CallOp& op, std::uint64_t value) {
-  if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
-  {
-    const Lock lock(mutex_);
-    if (lost()) return;
-    calling_ = true;
-  }
-  if (!op.repeatable) first_ = First::called;
-  try {
-    op.function();
-  } catch (...) {
-    report({{}, "Stream::call", message_of(std::current_exception())});
-  }
-  first_ = First::over;
-  op.function = nullptr;  // what it owned ends before the point is reached
-  complete(value);
-  Lock lock(mutex_);
-  calling_ = false;
-  raise(submitted_, value);
-  changed_.notify_all();
-}
-
 void StreamState::take_turn(Lock& lock) {
   changed_.wait(lock, [&] { return !turn_ && !forking_; });
   turn_ = true;
@@ -214,7 +151,7 @@ void StreamState::mark_in_turn() {
   const auto value = submitted_.load(std::memory_order_relaxed);
   do_mark(value);
   do_flush();
-  raise(marked_, value);
+  detail::raise(marked_, value);
 }
 
 // Give up the turn; first do what others left behind while it was taken, as far as that needs no waiting.
@@ -232,7 +169,7 @@ void StreamState::end_turn(Lock& lock) noexcept {
          !std::holds_alternative<WaitOp>(queue_.front().op)) {
     Pending& pending = queue_.front();
     settle([&] { submit(pending.op, pending.value); });
-    if (!lost()) raise(submitted_, pending.value);
+    if (!lost()) detail::raise(submitted_, pending.value);
     Pending finished = std::move(queue_.front());
     queue_.pop_front();
     settle([&] { [[maybe_unused]] const Pending end = std::move(finished); });
@@ -259,7 +196,7 @@ std::uint64_t StreamState::position() noexcept {
     changed_.wait(lock, [&] { return !turn_; });
     const auto value = issued_.load(std::memory_order_relaxed) + 1;
     issued_.store(value, std::memory_order_release);
-    raise(submitted_, value);
+    detail::raise(submitted_, value);
     return value;
   }
 }
@@ -400,7 +337,7 @@ void StreamState::flush() {
   if (reached_.load(std::memory_order_acquire) < value) ensure_marked(value);
 }
 
-void StreamState::complete(std::uint64_t value) noexcept { raise(reached_, value); }
+void StreamState::complete(std::uint64_t value) noexcept { detail::raise(reached_, value); }
 
 void StreamState::throw_if_lost() {
   if (!lost()) return;
@@ -427,48 +364,6 @@ void StreamState::lose(std::exception_ptr error) noexcept {
   } catch (const std::exception& shortage) {  // no memory to say why
     report({make_error_code(std::errc::not_enough_memory), "stream", shortage.what()});
   }
-}
-
-// Needs the lock. Throws when the system has no thread.
-void StreamState::start_worker() {
-  changed_.notify_all();  // it looks at the queue once it has the lock
-  if (worker_) return;
-  try {
-    std::thread worker([self = Ref<StreamState>::retain(this)]() mutable { self.detach()->work(); });
-    worker_id_ = worker.get_id();
-    worker.detach();
-  } catch (const std::system_error& error) {
-    throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
-                                  ": no thread for work that is held back: " + error.what());
-  }
-  if (orphaned_.exchange(false)) release();  // what a lost worker held; the caller's and the new one's remain
-  worker_ = true;
-}
-
-void StreamState::work() noexcept {
-  Lock lock(mutex_);
-  for (;;) {
-    if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
-    Pending& pending = queue_.front();  // stays there, so that nobody overtakes it
-    lock.unlock();
-    if (!lost()) {
-      try {
-        submit_held(pending.op, pending.value);
-      } catch (...) {
-        lose(std::current_exception());
-      }
-    }
-    if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
-      free_later(*free, pending.value);
-    first_ = First::over;
-    { [[maybe_unused]] const Op end = std::move(pending.op); }
-    lock.lock();
-    queue_.pop_front();
-    first_ = First::untouched;
-  }
-  worker_ = false;
-  lock.unlock();
-  release();
 }
 
 }  // namespace weir::spi

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_state.cpp, the same for every
-// backend) numbers the work, keeps what cannot be submitted yet in a software queue, and answers questions from
-// numbers it already knows. The back half (the do_ functions, one class per backend) talks to the driver.
+// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_state.cpp and stream_worker.cpp,
+// the same for every backend) numbers the work, keeps what cannot be submitted yet in a software queue, and answers
+// questions from numbers it already knows. The back half (the do_ functions, one class per backend) talks to the driver.
 
 #include <atomic>
 #include <chrono>

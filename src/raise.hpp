@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The largest of what several threads say.
+
+#include <atomic>
+
+namespace weir::detail {
+
+/// Make `word` at least `value`.
+template <class T>
+void raise(std::atomic<T>& word, T value) noexcept {
+  auto seen = word.load(std::memory_order_relaxed);
+  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
+  }
+}
+
+}  // namespace weir::detail

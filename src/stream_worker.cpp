@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread of a stream, which exists while work is held back: it waits on the host for what has to be waited for there,
+// runs host functions, and hands the rest on in order.
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "raise.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+// A worker that ran out of work stays this long, so that bursts do not start a thread each.
+constexpr std::chrono::milliseconds linger{50};
+
+}  // namespace
+
+// Needs the lock. Throws when the system has no thread.
+void StreamState::start_worker() {
+  changed_.notify_all();  // it looks at the queue once it has the lock
+  if (worker_) return;
+  try {
+    std::thread worker([self = Ref<StreamState>::retain(this)]() mutable { self.detach()->work(); });
+    worker_id_ = worker.get_id();
+    worker.detach();
+  } catch (const std::system_error& error) {
+    throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
+                                  ": no thread for work that is held back: " + error.what());
+  }
+  if (orphaned_.exchange(false)) release();  // what a lost worker held; the caller's and the new one's remain
+  worker_ = true;
+}
+
+void StreamState::work() noexcept {
+  Lock lock(mutex_);
+  for (;;) {
+    if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
+    Pending& pending = queue_.front();  // stays there, so that nobody overtakes it
+    lock.unlock();
+    if (!lost()) {
+      try {
+        submit_held(pending.op, pending.value);
+      } catch (...) {
+        lose(std::current_exception());
+      }
+    }
+    if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
+      free_later(*free, pending.value);
+    first_ = First::over;
+    { [[maybe_unused]] const Op end = std::move(pending.op); }
+    lock.lock();
+    queue_.pop_front();
+    first_ = First::untouched;
+  }
+  worker_ = false;
+  lock.unlock();
+  release();
+}
+
+// On the worker, without the turn: whatever has to be waited for on the host is waited for here.
+void StreamState::submit_held(Op& op, std::uint64_t value) {
+  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
+  if (auto* wait = std::get_if<WaitOp>(&op)) {
+    StreamState& other = *wait->other;
+    const bool natively = waits_natively(other);
+    const bool alive = natively ? other.wait_submitted(wait->value)
+                                : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
+    if (!alive) other.throw_if_lost();
+    if (natively) other.ensure_marked(wait->value);
+    if (!natively || other.reached(wait->value)) {
+      Lock lock(mutex_);
+      detail::raise(submitted_, value);
+      changed_.notify_all();
+      return;
+    }
+  }
+  Lock lock(mutex_);
+  take_turn(lock);
+  lock.unlock();
+  std::exception_ptr refused;
+  try {
+    submit(op, value);
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  if (refused) lose(refused);  // before anybody can take the turn and mark beyond what was refused
+  lock.lock();
+  if (!refused) detail::raise(submitted_, value);
+  end_turn(lock);
+}
+
+void StreamState::run_call(CallOp& op, std::uint64_t value) {
+  if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+  {
+    const Lock lock(mutex_);
+    if (lost()) return;
+    calling_ = true;
+  }
+  if (!op.repeatable) first_ = First::called;
+  try {
+    op.function();
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call", error.what()});
+  } catch (...) {
+    report({{}, "Stream::call", "unknown exception"});
+  }
+  first_ = First::over;
+  op.function = nullptr;  // what it owned ends before the point is reached
+  complete(value);
+  Lock lock(mutex_);
+  calling_ = false;
+  detail::raise(submitted_, value);
+  changed_.notify_all();
+}
+
+}  // namespace weir::spi
