@@ -32,7 +32,7 @@ std::vector<Memory> exportable_plain() {
   return chosen;
 }
 
-/// Of somebody who knows nothing of leases, and has something to do when a buffer ends.
+/// Of somebody who knows nothing of leases, and has something to do when a buffer ends. For one buffer at a time.
 class OfAUser final : public MemoryResource {
  public:
   OfAUser(ResourcePtr upstream, std::function<void()> at_end)
@@ -46,16 +46,20 @@ class OfAUser final : public MemoryResource {
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
     spi::Block* block = allocate_from(*upstream_, request, shortage);
-    if (block) block->resource = this;
+    if (!block) return nullptr;
+    block->resource = this;
+    self_ = shared_from_this();
     return block;
   }
   void do_deallocate(spi::Block& block) noexcept override {
+    const auto self = std::move(self_);  // ends last
     deallocate_to(*upstream_, block);
     at_end_();
   }
 
   ResourcePtr upstream_;
   std::function<void()> at_end_;
+  std::shared_ptr<MemoryResource> self_;
 };
 
 /// A pool that has one segment, and buffers of all of it: what is not given back is missed at once.
