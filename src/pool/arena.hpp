@@ -78,8 +78,8 @@ class Arena {
   void recycle(Range& range) noexcept;
 
   RangeIndex bare_;
-  std::vector<std::vector<Range>> slabs_;  // each an eighth of what there was
-  std::size_t ranges_ = 0;  // in them
+  std::vector<std::vector<Range>> slabs_;  // each an eighth of what there was, within bounds
+  std::size_t ranges_ = 0;                 // in them
   Range* spare_ = nullptr;
   std::size_t spare_count_ = 0;
 };
