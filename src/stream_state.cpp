@@ -6,6 +6,7 @@
 
 #include "raise.hpp"
 #include "reclaim.hpp"
+#include "thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 
@@ -94,12 +95,7 @@ std::uint64_t StreamState::put(Op op) {
   issued_.store(value, std::memory_order_release);
   turn_ = true;
   lock.unlock();
-  std::exception_ptr refused;
-  try {
-    submit(op, value);
-  } catch (...) {
-    refused = std::current_exception();
-  }
+  const auto refused = detail::thrown_by([&] { submit(op, value); });
   lock.lock();
   detail::raise(submitted_, value);
   end_turn(lock);
@@ -158,11 +154,7 @@ void StreamState::mark_in_turn() {
 void StreamState::end_turn(Lock& lock) noexcept {
   const auto settle = [&](auto&& action) {
     lock.unlock();
-    try {
-      action();
-    } catch (...) {
-      lose(std::current_exception());
-    }
+    if (const auto refused = detail::thrown_by(action)) lose(refused);
     lock.lock();
   };
   while (!lost() && !worker_ && !queue_.empty() && !must_hold(queue_.front().op) &&
@@ -238,12 +230,7 @@ bool StreamState::try_mark() {
   }
   turn_ = true;
   lock.unlock();
-  std::exception_ptr refused;
-  try {
-    mark_in_turn();
-  } catch (...) {
-    refused = std::current_exception();
-  }
+  const auto refused = detail::thrown_by([&] { mark_in_turn(); });
   lock.lock();
   end_turn(lock);
   if (refused) std::rethrow_exception(refused);
@@ -279,13 +266,10 @@ void StreamState::ensure_marked(std::uint64_t value) {
   Lock lock(mutex_);
   take_turn(lock);
   lock.unlock();
-  std::exception_ptr refused;
-  try {
+  const auto refused = detail::thrown_by([&] {
     if (marked_.load(std::memory_order_acquire) < value) mark_in_turn();
-  } catch (...) {
-    refused = std::current_exception();
-    lose(refused);
-  }
+  });
+  if (refused) lose(refused);
   lock.lock();
   end_turn(lock);
   if (refused) throw_if_lost();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "raise.hpp"
+#include "thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -82,12 +83,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   Lock lock(mutex_);
   take_turn(lock);
   lock.unlock();
-  std::exception_ptr refused;
-  try {
-    submit(op, value);
-  } catch (...) {
-    refused = std::current_exception();
-  }
+  const auto refused = detail::thrown_by([&] { submit(op, value); });
   if (refused) lose(refused);  // before anybody can take the turn and mark beyond what was refused
   lock.lock();
   if (!refused) detail::raise(submitted_, value);
