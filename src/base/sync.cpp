@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/sync.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace weir::sync {
+namespace {
+
+long membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 0, 0); }
+
+}  // namespace
+
+bool heavy_barrier() noexcept {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
+  return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+// A filter may allow the registration and refuse the barrier, so both are tried. The thread sanitizer does not know
+// what such a barrier orders.
+bool has_heavy_barrier() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  return false;
+#else
+  static const bool works =
+      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  return works;
+#endif
+}
+
+void pause(unsigned round) noexcept {
+  constexpr unsigned yields = 64, longest = 10;
+  if (round < yields) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds{1U << std::min(round - yields, longest)});
+}
+
+}  // namespace weir::sync
