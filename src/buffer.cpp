@@ -60,21 +60,25 @@ void Buffer::close(const Stream& stream) {
   auto& state = stream.state();
   spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel);  // of several threads, one gets it
   if (!mine) return;
-  try {
-    mine->used(state, state.position());
-  } catch (...) {
-    block_.store(mine, std::memory_order_release);
-    throw;
+  if (mine->stream != &state) [[unlikely]] {  // on its own stream it ends in order anyway
+    try {
+      mine->used(state, state.position());
+    } catch (...) {
+      block_.store(mine, std::memory_order_release);
+      throw;
+    }
   }
   drop(*mine);
 }
 
-// A single owner cannot gain another meanwhile, so it needs no read-modify-write.
+// A single owner cannot gain another meanwhile, so it needs no read-modify-write. One of several may be the last that is
+// allowed to ask an application's stream how far it is: the others may be another process's.
 void Buffer::drop(spi::Block& block) noexcept {
-  if (block.owners.load(std::memory_order_acquire) == 1 ||
-      block.owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    MemoryResource::deallocate(block);
+  if (block.owners.load(std::memory_order_acquire) != 1) {
+    if (block.stream) block.stream->mark_outside();
+    if (block.owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   }
+  MemoryResource::deallocate(block);
 }
 
 void Buffer::use_on(const Stream& stream) const {

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "forks.hpp"
-#include "reclaim.hpp"
+#include "block_store.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/backend.hpp"
 
@@ -15,11 +15,12 @@ namespace {
 
 /// What `memory_resource()` of such a buffer is: one per device. It makes nothing itself; asked for memory (by
 /// `Buffer::copy_to(stream)`), it asks the device's default resource.
-class ExternalResource final : public MemoryResource, public detail::ReclaimListener {
+class ExternalResource final : public MemoryResource, public detail::ReleaseListener {
  public:
   explicit ExternalResource(spi::DeviceState& device)
       : MemoryResource(Device(device), std::string(device.backend->name) + ".external", traits(device)),
-        fallback_(spi::make_segment_resource(device, device.default_kind, false)) {}
+        fallback_(spi::make_segment_resource(device, device.default_kind, false)),
+        blocks_(device) {}
 
   ResourceStats stats() const override {
     ResourceStats stats;
@@ -28,7 +29,11 @@ class ExternalResource final : public MemoryResource, public detail::ReclaimList
     stats.allocations = adopted_;
     return stats;
   }
-  std::size_t trim(std::size_t bytes_to_keep) override { return fallback_->trim(bytes_to_keep); }
+  std::size_t trim(std::size_t bytes_to_keep) override {
+    blocks_.queue().drain();
+    blocks_.trim();
+    return fallback_->trim(bytes_to_keep);
+  }
   ResourcePtr upstream() const override { return fallback_; }
 
   Buffer adopt(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
@@ -56,7 +61,7 @@ class ExternalResource final : public MemoryResource, public detail::ReclaimList
     --live_;
     const spi::Segment& segment = *block.segment;
     const KindInfo* info = segment.device->find(segment.kind);
-    detail::end_block(block, blocks_, info && info->release_blocks, *this, shared_from_this());
+    blocks_.end(block, info && info->release_blocks, *this);
   }
 
   void segment_released(std::size_t bytes) noexcept override { in_use_ -= bytes; }

@@ -20,8 +20,8 @@ constinit thread_local bool prepared = false;
 
 using Singleton = void (*)(ForkMoment) noexcept;
 constexpr Singleton singletons[] = {detail::fork_leases,   detail::fork_attachments, detail::fork_pools,
-                                    detail::fork_external, detail::fork_staging,     detail::fork_reclaim,
-                                    detail::fork_registry};
+                                    detail::fork_external, detail::fork_staging,     detail::fork_releases,
+                                    detail::fork_watcher,  detail::fork_registry};
 
 void before() noexcept {
   (void)weir_category();  // made by now, and not half made; so are the singletons

@@ -19,7 +19,8 @@ void fork_attachments(spi::ForkMoment moment) noexcept;
 void fork_pools(spi::ForkMoment moment) noexcept;
 void fork_external(spi::ForkMoment moment) noexcept;
 void fork_staging(spi::ForkMoment moment) noexcept;
-void fork_reclaim(spi::ForkMoment moment) noexcept;
+void fork_releases(spi::ForkMoment moment) noexcept;
+void fork_watcher(spi::ForkMoment moment) noexcept;
 void fork_registry(spi::ForkMoment moment) noexcept;
 
 }  // namespace weir::detail

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "forks.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "socket_pair.hpp"
 #include "weir/error.hpp"
 

@@ -2,8 +2,8 @@
 // The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
 #include <atomic>
 
+#include "block_store.hpp"
 #include "raise.hpp"
-#include "reclaim.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 
@@ -32,7 +32,7 @@ class Counters {
   std::atomic<std::uint64_t> allocations_{0};
 };
 
-class SegmentResource final : public MemoryResource, public detail::ReclaimListener, public spi::PageListener {
+class SegmentResource final : public MemoryResource, public detail::ReleaseListener, public spi::PageListener {
  public:
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
                   std::shared_ptr<void> keep)
@@ -40,13 +40,15 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
                        {info.kind, info.host_accessible, info.device_accessible, exportable, false}),
         info_(info),
         flags_(flags),
-        keep_(std::move(keep)) {}
+        keep_(std::move(keep)),
+        blocks_(device) {}
 
   ResourceStats stats() const override { return counters_.read(); }
 
   std::size_t trim(std::size_t) override {
     const auto before = counters_.read().reserved;
-    detail::drain_releases(device().state());
+    blocks_.queue().drain();
+    blocks_.trim();
     const auto after = counters_.read().reserved;
     return before > after ? before - after : 0;
   }
@@ -60,7 +62,7 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
     auto& state = device().state();
     const auto reserve = state.backend->segments->reserve;
     spi::Segment* made = reserve(state, wanted, shortage);
-    while (!made && detail::settle_releases(state)) made = reserve(state, wanted, shortage);
+    while (!made && (blocks_.queue().settle() || detail::settle_releases(state))) made = reserve(state, wanted, shortage);
     if (!made) {
       const auto now = counters_.read();
       shortage.in_use = now.in_use;
@@ -93,8 +95,7 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
   void do_deallocate(spi::Block& block) noexcept override {
     const bool addresses = block.segment->paged() != nullptr;
     if (!addresses) counters_.deallocate(block.size);
-    detail::end_block(block, blocks_, info_.release_blocks, addresses ? no_bytes_ : static_cast<ReclaimListener&>(*this),
-                      shared_from_this());
+    blocks_.end(block, info_.release_blocks, addresses ? no_bytes_ : static_cast<ReleaseListener&>(*this));
   }
 
   void segment_released(std::size_t bytes) noexcept override { counters_.unreserve(bytes); }
@@ -108,7 +109,7 @@ class SegmentResource final : public MemoryResource, public detail::ReclaimListe
     }
   }
 
-  struct Addresses final : detail::ReclaimListener {
+  struct Addresses final : detail::ReleaseListener {
     void segment_released(std::size_t) noexcept override {}  // pages are counted one by one
   } no_bytes_;
 

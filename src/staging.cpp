@@ -11,7 +11,8 @@
 
 #include "backend_registry.hpp"
 #include "forks.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
+#include "thrown_by.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir::detail {
@@ -31,11 +32,19 @@ struct Cache {
   std::mutex mutex;
   std::optional<Stream> home;  // where staging memory is allocated: nobody's, so that it keeps no user's stream alive
   std::map<spi::DeviceState*, PerDevice> devices;
+  std::map<spi::DeviceState*, ReleaseQueue> returning;
 };
 
 Cache& cache() {
   static auto& instance = *new Cache;  // leaked: copies may be put on streams during exit
   return instance;
+}
+
+// What is on its way back.
+ReleaseQueue& queue_of(spi::DeviceState& device) {
+  auto& all = cache();
+  const std::scoped_lock lock(all.mutex);
+  return all.returning.try_emplace(&device, device).first->second;
 }
 
 void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
@@ -77,8 +86,10 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
   (void)stream.record();  // now, so that later work does not delay it
   buffer.use_on(stream);
   auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps its record: closing it early is safe
-  run_after(device, shared->block()->uses(), [&device, shared] {
-    shared->block()->forget_points();
+  auto points = shared->block()->uses();
+  shared->block()->keep_uses();
+  run_after(queue_of(device), std::move(points), [&device, shared] {
+    shared->block()->forget_uses();
     keep(device, std::move(*shared));
   });
 }
@@ -118,7 +129,7 @@ void fork_staging(spi::ForkMoment moment) noexcept {
 }
 
 void forget_staging(spi::DeviceState& device) {
-  drain_releases(device);  // what is on its way back to the cache arrives
+  (void)thrown_by([&] { queue_of(device).drain(); });  // what is on its way back to the cache arrives
   auto& all = cache();
   decltype(all.devices)::node_type ended;  // destroyed without the lock
   const std::scoped_lock lock(all.mutex);

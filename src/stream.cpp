@@ -37,7 +37,7 @@ Event Stream::record() const { return {state_, state().mark()}; }
 void Stream::wait(const Event& event) const {
   auto& own = state();
   if (auto* timeline = event.timeline()) {
-    own.put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(timeline), event.value()});
+    own.put(spi::WaitOp{spi::Kept(*timeline), event.value()});
   }
 }
 

@@ -11,6 +11,8 @@ namespace weir::spi {
 
 void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
+  moment == ForkMoment::before ? waiting_mutex_.lock() : waiting_mutex_.unlock();
+  if (child) watched_ = false;  // the watcher tells those that it has
   if (!device_->backend->survives_fork) {
     if (child) lose_inherited();
     return;
@@ -18,14 +20,15 @@ void StreamState::fork(ForkMoment moment) noexcept {
   if (moment == ForkMoment::before) {
     Lock lock(mutex_);
     forking_ = true;  // who wants the turn next comes after the fork: else there may always be somebody
-    changed_.wait(lock, [&] { return !turn_; });
+    changed_.wait(lock, [&] { return !inside_; });
     (void)lock.release();
     return;
   }
   forking_ = false;
   if (child) {
-    new (&changed_) std::condition_variable;  // the parent's threads wait on the old one for ever
-    if (worker_ && worker_id_ != std::this_thread::get_id()) forget_worker();
+    new (&changed_) sync::Condition;  // the parent's threads wait on the old one for ever
+    next_turn_ = turn_;                       // and for turns that they never get
+    if (worker_ && worker_id_ != sync::thread_id()) forget_worker();
   }
   changed_.notify_all();
   mutex_.unlock();
@@ -33,9 +36,10 @@ void StreamState::fork(ForkMoment moment) noexcept {
 
 // Nobody waited for this one: a turn may last as long as its driver likes. Nothing of it is used any more.
 void StreamState::lose_inherited() noexcept {
-  new (&mutex_) std::mutex;
-  new (&changed_) std::condition_variable;
-  turn_ = false;
+  new (&mutex_) sync::Mutex;
+  new (&changed_) sync::Condition;
+  turn_ = next_turn_ = 0;
+  inside_ = false;
   lost_ = true;
 }
 
@@ -44,7 +48,7 @@ void StreamState::forget_worker() noexcept {
   calling_ = false;
   if (!queue_.empty()) forget_first();
   if (queue_.empty()) {
-    owners_.fetch_sub(1);  // the worker's; if it was the last, the rest is leaked: nothing may end here
+    kept_.fetch_sub(1);  // the worker's; if it was the last, the rest is leaked: nothing may end here
     return;
   }
   inherited_ = issued_;
@@ -61,8 +65,9 @@ void StreamState::forget_first() noexcept {
     complete(value);
     submitted_ = value;
   } else {
-    error_ = std::make_exception_ptr(Error(Errc::device_lost, "a host function was running on it when this process was "
-                                                              "forked, and goes on in the parent only"));
+    error_ = std::make_exception_ptr(Error(Errc::device_lost,
+                                           "a host function was running on it when this process was "
+                                           "forked, and goes on in the parent only"));
     lost_ = true;
   }
   static auto& half_ended = *new std::list<Pending>;

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/own_thread.hpp"
 #include "raise.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -28,7 +29,7 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-// A peer that died keeps its name; every other end of a timeline is a lost device.
+// The one of `error`, as far as it means that a timeline has ended: a peer that died keeps its name.
 Errc condition_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -70,6 +71,8 @@ void StreamState::do_wait(StreamState& /*other*/, std::uint64_t /*wanted*/, std:
   throw Error(Errc::unsupported, device_->describe() + " has no native waits");
 }
 
+// Each caller submits its own work, in the order in which they came: nobody works for others, and what the driver
+// refuses is thrown to whoever put it.
 std::uint64_t StreamState::put(Op op) {
   // Whatever touches the other timeline happens before this one is locked: two streams may wait for each other's past.
   if (auto* wait = std::get_if<WaitOp>(&op)) {
@@ -82,24 +85,36 @@ std::uint64_t StreamState::put(Op op) {
   }
   Lock lock(mutex_);
   throw_if_lost();
-  if (forking_) changed_.wait(lock, [&] { return !forking_; });
-  if (foreign()) changed_.wait(lock, [&] { return !turn_; });
-  const auto value = issued_.load(std::memory_order_relaxed) + 1;
-  if (turn_ || !queue_.empty() || must_hold(op)) {
-    // A worker takes the front apart without the lock: then nobody looks at it.
-    if (worker_ || !turn_ || must_hold(queue_.empty() ? op : queue_.front().op)) start_worker();
-    queue_.push_back({std::move(op), value});
-    issued_.store(value, std::memory_order_release);
-    return value;
+  if (queue_.empty() && !must_hold(op)) {
+    take_turn(lock);
+    if (queue_.empty() && !must_hold(op) && !lost()) {
+      if (sealed_) {
+        end_turn(lock);
+        throw Error(Errc::closed,
+                    "stream " + std::to_string(id_) + " on " + device_->describe() + " has no handle any more");
+      }
+      const auto value = issued_.load(std::memory_order_relaxed) + 1;
+      issued_.store(value, std::memory_order_release);
+      lock.unlock();
+      const auto refused = detail::thrown_by([&] { submit(op, value); });
+      lock.lock();
+      detail::raise(submitted_, value);
+      end_turn(lock);
+      if (refused) std::rethrow_exception(refused);
+      return value;
+    }
+    end_turn(lock);
+    throw_if_lost();
   }
+  return hold(std::move(op));
+}
+
+// Needs the lock.
+std::uint64_t StreamState::hold(Op&& op) {
+  start_worker();
+  const auto value = issued_.load(std::memory_order_relaxed) + 1;
+  queue_.push_back({std::move(op), value});
   issued_.store(value, std::memory_order_release);
-  turn_ = true;
-  lock.unlock();
-  const auto refused = detail::thrown_by([&] { submit(op, value); });
-  lock.lock();
-  detail::raise(submitted_, value);
-  end_turn(lock);
-  if (refused) std::rethrow_exception(refused);
   return value;
 }
 
@@ -122,81 +137,71 @@ void StreamState::submit(Op& op, std::uint64_t value) {
                         if (!free.segment->free_in_order(*this)) free_later(free, value);
                       },
                       [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
-                      [&](MarkOp&) { do_mark(value); }, [](NativeOp&) {}},
+                      [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); }, [](NativeOp&) {}},
              op);
 }
 
 // What cannot be freed in order, by the driver or because the timeline is lost, is freed when what the driver has is
 // over.
 void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
-  Segment* const left = op.segment.detach();  // leaked when it cannot be handed over
-  try {
-    detail::run_after(*left->device, {{Ref<StreamState>::retain(this), value}}, [left] { left->release(); });
-  } catch (const std::exception& error) {
-    detail::report_leak(*left->device, left->size, error.what());
-  }
+  detail::release_after(std::move(op.segment), *this, value);
 }
 
+// Threads get it in the order in which they ask.
 void StreamState::take_turn(Lock& lock) {
-  changed_.wait(lock, [&] { return !turn_ && !forking_; });
-  turn_ = true;
+  const auto mine = next_turn_++;
+  changed_.wait(lock, [&] { return turn_ == mine && !forking_; });
+  inside_ = true;
 }
 
 // Needs the turn, without the lock.
-void StreamState::mark_in_turn() {
-  const auto value = submitted_.load(std::memory_order_relaxed);
+void StreamState::mark_in_turn() { mark_up_to(submitted_.load(std::memory_order_relaxed)); }
+
+void StreamState::mark_up_to(std::uint64_t value) {
   do_mark(value);
   do_flush();
   detail::raise(marked_, value);
 }
 
-// Give up the turn; first do what others left behind while it was taken, as far as that needs no waiting.
+// Give up the turn; mark first, if somebody asked for that meanwhile. Nothing is reported before that is done: a user's
+// function may ask this stream.
 void StreamState::end_turn(Lock& lock) noexcept {
-  const auto settle = [&](auto&& action) {
+  bool newly_lost = false;
+  if (std::exchange(mark_wanted_, false) && !lost() && !sealed_) {
     lock.unlock();
-    if (const auto refused = detail::thrown_by(action)) lose(refused);
+    const auto refused = detail::thrown_by([&] { mark_in_turn(); });
+    newly_lost = refused && says_gone(refused) && become_lost(refused);
     lock.lock();
-  };
-  while (!lost() && !worker_ && !queue_.empty() && !must_hold(queue_.front().op) &&
-         !std::holds_alternative<WaitOp>(queue_.front().op)) {
-    Pending& pending = queue_.front();
-    settle([&] { submit(pending.op, pending.value); });
-    if (!lost()) detail::raise(submitted_, pending.value);
-    Pending finished = std::move(queue_.front());
-    queue_.pop_front();
-    settle([&] { [[maybe_unused]] const Pending end = std::move(finished); });
   }
-  if (std::exchange(mark_wanted_, false) && !lost()) settle([&] { mark_in_turn(); });
-  turn_ = false;
-  if (!queue_.empty()) {
-    try {
-      start_worker();
-    } catch (...) {  // who put that work is gone
-      settle([] { throw; });
-    }
-  }
+  inside_ = false;
+  ++turn_;
   changed_.notify_all();
+  if (!newly_lost) return;
+  lock.unlock();
+  report_lost();
+  lock.lock();
 }
 
 std::uint64_t StreamState::position() noexcept {
-  if (!foreign()) return issued_.load(std::memory_order_acquire);
+  if (!foreign() || detail::OwnThread::here()) return issued_.load(std::memory_order_acquire);
   try {
     return mark();
   } catch (...) {
-    // No operation can be put any more, but others may have used the native stream: a number that finished() will mark.
+    // No operation can be put now, but others may have used the native stream: a number that finished() will mark.
     Lock lock(mutex_);
-    changed_.wait(lock, [&] { return !turn_; });
-    const auto value = issued_.load(std::memory_order_relaxed) + 1;
-    issued_.store(value, std::memory_order_release);
-    detail::raise(submitted_, value);
-    return value;
+    changed_.wait(lock, [&] { return !inside_; });
+    const auto last = issued_.load(std::memory_order_relaxed);
+    if (sealed_) return last;
+    issued_.store(last + 1, std::memory_order_release);
+    detail::raise(submitted_, last + 1);
+    return last + 1;
   }
 }
 
 std::uint64_t StreamState::mark() {
   if (!foreign()) {
     const auto issued = issued_.load(std::memory_order_acquire);
-    if (reached_.load(std::memory_order_acquire) >= issued || marked_.load(std::memory_order_acquire) >= issued) {
+    if (known_reached(issued) || marked_.load(std::memory_order_acquire) >= issued) {
       throw_if_lost();
       return issued;
     }
@@ -204,31 +209,29 @@ std::uint64_t StreamState::mark() {
   return put(MarkOp{});
 }
 
-bool StreamState::reached(std::uint64_t value) {
-  if (reached_.load(std::memory_order_acquire) >= value) return true;
+bool StreamState::reached(std::uint64_t value) noexcept {
+  if (known_reached(value)) return true;
   if (lost()) return false;
   if (!submitted(value)) {
     if (orphaned_.load(std::memory_order_relaxed)) resume();
     return false;
   }
-  try {
-    if (marked_.load(std::memory_order_acquire) < value && !try_mark()) return false;
-    complete(do_poll());
-  } catch (...) {
-    lose(std::current_exception());
-    return false;
-  }
-  return reached_.load(std::memory_order_acquire) >= value;
+  const auto refused = detail::thrown_by([&] {
+    if (marked_.load(std::memory_order_acquire) >= value || try_mark()) complete(do_poll());
+  });
+  if (refused) lose_if_gone(refused);
+  return known_reached(value);
 }
 
-// False when somebody else has the turn; they mark then.
+// False when somebody else has the turn, who marks then; and when nobody can.
 bool StreamState::try_mark() {
   Lock lock(mutex_);
-  if (turn_ || forking_) {
+  if (sealed_) return false;
+  if (turn_ != next_turn_ || forking_) {
     mark_wanted_ = true;
     return false;
   }
-  turn_ = true;
+  take_turn(lock);  // at once
   lock.unlock();
   const auto refused = detail::thrown_by([&] { mark_in_turn(); });
   lock.lock();
@@ -237,42 +240,51 @@ bool StreamState::try_mark() {
   return true;
 }
 
-bool StreamState::finished(std::uint64_t value) {
+bool StreamState::finished(std::uint64_t value) noexcept {
   if (device_->inherited) return true;  // its work goes on in the parent, on the parent's memory
   value = std::max(value, inherited_);  // what its threads had put, but not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
+  bool sealed = false;
   {  // what somebody is handing over, or runs, at this moment may become the last thing that runs
     const Lock lock(mutex_);
-    if (turn_ || calling_) return false;
+    if (inside_ || calling_) return false;
+    sealed = sealed_;
   }
   // What the driver never had cannot run; what it had runs on although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
-  if (reached_.load(std::memory_order_acquire) >= last) return true;
+  if (known_reached(last)) return true;
   try {
-    if (marked_.load(std::memory_order_acquire) < last && !try_mark()) return false;
+    if (marked_.load(std::memory_order_acquire) < last) {
+      if (sealed) return says_gone(error_) && !outlives_device();  // what ended it is all that one will ever know
+      if (!try_mark()) return false;
+    }
     complete(do_poll());
   } catch (const Error& error) {
     return error.code() == Errc::device_lost && !outlives_device();  // anything else leaves it unknown
   } catch (...) {
     return false;
   }
-  return reached_.load(std::memory_order_acquire) >= last;
+  return known_reached(last);
 }
 
 void StreamState::ensure_marked(std::uint64_t value) {
-  if (marked_.load(std::memory_order_acquire) >= value || reached_.load(std::memory_order_acquire) >= value) return;
+  if (marked_.load(std::memory_order_acquire) >= value || known_reached(value)) return;
   device_->check_process();
   Lock lock(mutex_);
   take_turn(lock);
+  const bool possible = !sealed_;
   lock.unlock();
   const auto refused = detail::thrown_by([&] {
-    if (marked_.load(std::memory_order_acquire) < value) mark_in_turn();
+    if (possible && marked_.load(std::memory_order_acquire) < value) mark_in_turn();
   });
-  if (refused) lose(refused);
   lock.lock();
   end_turn(lock);
-  if (refused) throw_if_lost();
+  lock.unlock();
+  if (!refused) return;
+  lose_if_gone(refused);
+  throw_if_lost();
+  std::rethrow_exception(refused);
 }
 
 bool StreamState::wait_submitted(std::uint64_t value) {
@@ -285,7 +297,7 @@ bool StreamState::wait_submitted(std::uint64_t value) {
 
 WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds timeout) {
   if (reached(value)) return WaitStatus::ready;
-  using Clock = std::chrono::steady_clock;
+  using Clock = sync::Clock;
   const bool bounded = timeout.count() >= 0;
   // A limit that the clock cannot add is no limit.
   const bool endless = !bounded || timeout > std::chrono::hours{24 * 365 * 100};
@@ -301,24 +313,27 @@ WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds t
     }
   }
   if (lost()) return WaitStatus::lost;
-  try {
+  auto status = WaitStatus::lost;
+  const auto refused = detail::thrown_by([&] {
     ensure_marked(value);
-    if (reached(value)) return WaitStatus::ready;
-    if (lost()) return WaitStatus::lost;
-    auto left = std::chrono::nanoseconds{-1};
-    if (!endless) left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(deadline - Clock::now()));
-    const auto status = do_wait_host(value, left);
-    if (status == WaitStatus::ready) complete(value);
-    return status;
-  } catch (...) {
-    lose(std::current_exception());
-    return WaitStatus::lost;
-  }
+    if (reached(value)) {
+      status = WaitStatus::ready;
+    } else if (!lost()) {
+      auto left = std::chrono::nanoseconds{-1};
+      if (!endless) left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(deadline - Clock::now()));
+      status = do_wait_host(value, left);
+      if (status == WaitStatus::ready) complete(value);
+    }
+  });
+  if (!refused) return status;
+  lose_if_gone(refused);
+  if (lost()) return WaitStatus::lost;
+  std::rethrow_exception(refused);
 }
 
 void StreamState::flush() {
   const auto value = submitted_.load(std::memory_order_acquire);
-  if (reached_.load(std::memory_order_acquire) < value) ensure_marked(value);
+  if (!known_reached(value)) ensure_marked(value);
 }
 
 void StreamState::complete(std::uint64_t value) noexcept { detail::raise(reached_, value); }
@@ -329,18 +344,36 @@ void StreamState::throw_if_lost() {
   throw lost_error(*device_, id_, error_);
 }
 
-void StreamState::end() noexcept {
-  if (!device_->inherited) destroy();
+// Whether it says that the device or the peer is gone for good. Everything else may be different the next time.
+bool StreamState::says_gone(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.code() == Errc::peer_gone || known.code() == Errc::device_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
+void StreamState::lose_if_gone(const std::exception_ptr& error) noexcept {
+  if (says_gone(error)) lose(error);
 }
 
 void StreamState::lose(std::exception_ptr error) noexcept {
-  {
-    const Lock lock(mutex_);
-    if (lost()) return;
-    error_ = std::move(error);
-    lost_.store(true, std::memory_order_release);
-    changed_.notify_all();
-  }
+  if (become_lost(error)) report_lost();
+}
+
+// False when it was lost before.
+bool StreamState::become_lost(const std::exception_ptr& error) noexcept {
+  const Lock lock(mutex_);
+  if (lost()) return false;
+  error_ = error;
+  lost_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  return true;
+}
+
+void StreamState::report_lost() noexcept {
   if (submitted_.load() < inherited_) return;  // work of the parent, of which nobody here has asked for anything yet
   try {
     const auto failure = lost_error(*device_, id_, error_);

@@ -2,9 +2,9 @@
 // The thread of a stream, which exists while work is held back: it waits on the host for what has to be waited for there,
 // runs host functions, and hands the rest on in order.
 #include <chrono>
+#include <new>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "raise.hpp"
@@ -26,14 +26,14 @@ void StreamState::start_worker() {
   changed_.notify_all();  // it looks at the queue once it has the lock
   if (worker_) return;
   try {
-    std::thread worker([self = Ref<StreamState>::retain(this)]() mutable { self.detach()->work(); });
+    sync::Thread worker([self = Kept(*this)]() mutable { self.detach()->work(); });
     worker_id_ = worker.get_id();
     worker.detach();
   } catch (const std::system_error& error) {
     throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
                                   ": no thread for work that is held back: " + error.what());
   }
-  if (orphaned_.exchange(false)) release();  // what a lost worker held; the caller's and the new one's remain
+  if (orphaned_.exchange(false)) unkeep();  // what a lost worker held; the caller's and the new one's remain
   worker_ = true;
 }
 
@@ -60,7 +60,23 @@ void StreamState::work() noexcept {
   }
   worker_ = false;
   lock.unlock();
-  release();
+  unkeep();
+}
+
+// What was accepted has to be done: a question that `asked` cannot answer now, because somebody captures it or there is no
+// memory, is asked again later.
+template <class Action>
+void StreamState::until_possible(StreamState& asked, const Action& action) {
+  for (unsigned round = 0;; ++round) {
+    try {
+      return action();
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported && error.code() != Errc::out_of_memory) throw;
+    } catch (const std::bad_alloc&) {
+    }
+    asked.throw_if_lost();
+    sync::pause(round);
+  }
 }
 
 // On the worker, without the turn: whatever has to be waited for on the host is waited for here.
@@ -69,10 +85,12 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
     const bool natively = waits_natively(other);
-    const bool alive = natively ? other.wait_submitted(wait->value)
-                                : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
-    if (!alive) other.throw_if_lost();
-    if (natively) other.ensure_marked(wait->value);
+    until_possible(other, [&] {
+      const bool alive = natively ? other.wait_submitted(wait->value)
+                                  : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
+      if (!alive) other.throw_if_lost();
+      if (natively) other.ensure_marked(wait->value);
+    });
     if (!natively || other.reached(wait->value)) {
       Lock lock(mutex_);
       detail::raise(submitted_, value);
@@ -84,14 +102,20 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   take_turn(lock);
   lock.unlock();
   const auto refused = detail::thrown_by([&] { submit(op, value); });
-  if (refused) lose(refused);  // before anybody can take the turn and mark beyond what was refused
+  const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond what was refused
   lock.lock();
   if (!refused) detail::raise(submitted_, value);
   end_turn(lock);
+  lock.unlock();
+  if (newly_lost) report_lost();
 }
 
 void StreamState::run_call(CallOp& op, std::uint64_t value) {
-  if (value > 1 && wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+  if (value > 1) {
+    until_possible(*this, [&] {
+      if (wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+    });
+  }
   {
     const Lock lock(mutex_);
     if (lost()) return;

@@ -41,7 +41,7 @@ struct Lane {
     const std::scoped_lock lock(mutex);
     const Event point = app.record();
     const auto value =
-        own.state().put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(point.timeline()), point.value()});
+        own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
     // A wait for its own past is nothing that `app` has to wait for. Were the point over, `value` might be
     // another's.
     if (value == covered + 1 && !point.done()) covered = value;

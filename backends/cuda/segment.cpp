@@ -166,7 +166,7 @@ spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, cons
   if (segment && ours) number(stream);
   if (segment && wanted && !ours) {
     const auto allocated = stream.put(spi::MarkOp{});
-    wanted->put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(&stream), allocated});
+    wanted->put(spi::WaitOp{spi::Kept(stream), allocated});
   }
   return segment.detach();
 }

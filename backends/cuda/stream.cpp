@@ -61,8 +61,12 @@ GpuStream* GpuStream::create(Gpu& gpu) {
   }
 }
 
-void GpuStream::destroy() noexcept {
+// The application's stream may be destroyed from now on, and its handle used again.
+void GpuStream::do_close() noexcept {
   if (foreign()) StreamRegistry::get().forget(*this);
+}
+
+void GpuStream::destroy() noexcept {
   if (owned_) {  // returns at once; the driver ends the stream when its work is done
     const ReleaseScope scope(context_, device());
     if (scope) report_failure(driver().StreamDestroy(native_), "cuStreamDestroy", device());
@@ -138,13 +142,27 @@ void GpuStream::do_mark(std::uint64_t value) {
     return;
   }
   const std::scoped_lock lock(mutex_);
+  if (markers_.size() >= ask_at_) bound_markers();
   markers_.push_back({value, std::move(event)});
   last_marked_ = value;
 }
 
-std::uint64_t GpuStream::do_poll() try {
+// Nobody may ever ask for what was marked. Beyond a bound every other marker goes: a later one covers its points too.
+void GpuStream::bound_markers() {
+  constexpr std::size_t few = 32, most = 1024;
   const RelaxedCapture relaxed;
-  const std::scoped_lock lock(mutex_);
+  drop_finished_markers();
+  if (markers_.size() >= most) {
+    std::size_t kept = 0;
+    for (std::size_t i = (markers_.size() + 1) % 2; i < markers_.size(); i += 2) {  // the last one among them
+      markers_[kept++] = std::move(markers_[i]);
+    }
+    markers_.resize(kept);
+  }
+  ask_at_ = std::clamp(2 * markers_.size(), few, most);
+}
+
+void GpuStream::drop_finished_markers() {
   while (!markers_.empty()) {
     const auto state = driver().EventQuery(markers_.front().event->handle);
     if (state == CUDA_ERROR_NOT_READY) break;
@@ -152,6 +170,12 @@ std::uint64_t GpuStream::do_poll() try {
     completed_ = markers_.front().value;
     markers_.pop_front();
   }
+}
+
+std::uint64_t GpuStream::do_poll() try {
+  const RelaxedCapture relaxed;
+  const std::scoped_lock lock(mutex_);
+  drop_finished_markers();
   return completed_;
 } catch (const ProcessEnds&) {
   return everything;
@@ -250,7 +274,7 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
   // The thread comes first: once the stream waits, somebody must be there to end it.
   try {
     waiters().run(
-        [self = spi::Ref<StreamState>::retain(this), of = spi::Ref<StreamState>::retain(&other), wanted, open] {
+        [self = spi::Kept(*this), of = spi::Kept(other), wanted, open] {
           try {
             if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
           } catch (...) {

@@ -70,6 +70,7 @@ class GpuStream final : public spi::StreamState {
   bool calls_natively() const noexcept override { return true; }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
+  void do_close() noexcept override;
   void destroy() noexcept override;
 
  private:
@@ -81,6 +82,8 @@ class GpuStream final : public spi::StreamState {
   GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned);
   ~GpuStream() override;
 
+  void bound_markers();
+  void drop_finished_markers();
   /// First event that covers `value`; empty when there is none, because the value is complete or was never marked.
   EventRef event_after(std::uint64_t value, bool& complete);
   /// The driver said that of the work here: throw when it is an error.
@@ -102,7 +105,8 @@ class GpuStream final : public spi::StreamState {
   EventPool* events_;
 
   std::mutex mutex_;
-  std::deque<Marker> markers_;  // in order, not known complete
+  std::deque<Marker> markers_;  // in order, not known complete; bounded
+  std::size_t ask_at_ = 0;      // markers at which their events are asked unasked
   std::uint64_t last_marked_ = 0;
   std::uint64_t completed_ = 0;
 

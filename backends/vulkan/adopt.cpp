@@ -5,7 +5,7 @@
 
 #include "backend.hpp"
 #include "logical.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "staging.hpp"
 #include "weir/error.hpp"
 #include "weir/vulkan.hpp"

@@ -82,8 +82,8 @@ NativeStream native(const Stream& stream) {
 void wait(const Stream& stream, VkSemaphore_T* semaphore, std::uint64_t value) {
   auto& state = own(stream, "vulkan::wait");
   if (!semaphore) throw Error(Errc::invalid_argument, "vulkan::wait: the semaphore is null");
-  auto point = spi::Ref<spi::StreamState>::adopt(new ForeignPoint(state.logical(), semaphore, value));
-  state.put(spi::WaitOp{std::move(point), 1});
+  const auto point = spi::Ref<spi::StreamState>::adopt(new ForeignPoint(state.logical(), semaphore, value));
+  state.put(spi::WaitOp{spi::Kept(*point), 1});
 }
 
 void with_queue(const Stream& stream, const std::function<void(VkQueue_T*)>& function) {

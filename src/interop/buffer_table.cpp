@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "pool/shard_lock.hpp"
+#include "base/leaning_lock.hpp"
 #include "weir/spi/fork_link.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir {
 namespace {
@@ -19,7 +20,7 @@ std::uint64_t hash(const void* address) noexcept {
 }
 
 struct Slot {
-  const void* address = nullptr;  // null: nothing
+  sync::Plain<const void*> address = nullptr;  // null: nothing
   Buffer buffer;
 };
 
@@ -51,7 +52,7 @@ class alignas(64) Shard {
     return used_;
   }
 
-  mutable pool::ShardLock lock;
+  mutable detail::LeaningLock lock;
 
  private:
   std::size_t home(const void* address) const noexcept {
@@ -89,7 +90,7 @@ class alignas(64) Shard {
   }
 
   std::vector<Slot> slots_;
-  std::size_t used_ = 0;
+  sync::Plain<std::size_t> used_ = 0;
 };
 
 }  // namespace

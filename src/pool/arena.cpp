@@ -28,6 +28,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, bool large, Shard* sha
   range.offset = block.offset;
   range.resource = &owner;
   range.region = &region;
+  range.first = 0;
   range.granules = static_cast<std::uint32_t>(block.size / granule);
   range.shard = shard;
   range.closed_at(closed_at);
@@ -38,6 +39,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, bool large, Shard* sha
 
 spi::Block& Arena::remove(Region& region) noexcept {
   spi::Block& block = *region.block;
+  unlist_unused(region);
   everyones.remove(*region.first);
   recycle(*region.first);
   bytes -= block.size;
@@ -47,15 +49,27 @@ spi::Block& Arena::remove(Region& region) noexcept {
 
 Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search,
                   bool large) {
+  return cut_from(index, granules, alignment, search, large);
+}
+
+Range* Arena::cut(PendingRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search,
+                  bool large) {
+  return cut_from(index, granules, alignment, search, large);
+}
+
+template <class Index>
+Range* Arena::cut_from(Index& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search,
+                       bool large) {
   make_spare(2);
   const std::uint64_t slack = alignment > granule ? alignment / granule - 1 : 0;
   const bool whole = large && !regions.front().paged;
   Range* range = whole ? index.take_whole(granules + slack) : index.take(granules + slack, search, large);
   if (!range && whole) range = index.take(granules + slack, search, false);
   if (!range) return nullptr;
+  if (range->region->listed_unused) unlist_unused(*range->region);
   const bool all_of_it = whole && range->region->large;
   if (slack != 0) {
-    const auto address = range->region->address() + (range->offset - range->region->block->offset);
+    const auto address = range->region->address() + range->begin() * granule;
     const auto in_front = ((0 - address) & (alignment - 1)) / granule;
     if (in_front != 0) {
       Range& front = *range;
@@ -64,7 +78,7 @@ Range* Arena::cut(FreeRanges& index, std::uint64_t granules, std::size_t alignme
     }
   }
   if (!all_of_it && range->granules > granules) index.insert(split(*range, granules));
-  range->state = Range::State::live;
+  make_live(*range);
   return range;
 }
 
@@ -97,17 +111,40 @@ void Arena::clear(Range& range) noexcept {
 
 void Arena::insert(Range& range) noexcept {
   if (range.state == Range::State::bare) return bare_.insert(range);
-  (range.shard ? range.shard->free : everyones).insert(range);
+  if (range.shard) return range.shard->pending->insert(range);
+  everyones.insert(range);
+  ++freed;
+  if (range.region->unused()) list_unused(*range.region);
 }
 
 void Arena::remove(Range& range) noexcept {
   if (range.state == Range::State::bare) return bare_.remove(range);
-  (range.shard ? range.shard->free : everyones).remove(range);
+  if (range.shard) return range.shard->pending->remove(range);
+  everyones.remove(range);
+}
+
+void Arena::make_live(Range& range) noexcept {
+  range.state = Range::State::live;
+  range.cache = nullptr;
+}
+
+void Arena::list_unused(Region& region) noexcept {
+  region.listed_unused = true;
+  region.previous_unused = nullptr;
+  region.next_unused = std::exchange(unused_, &region);
+  if (region.next_unused) region.next_unused->previous_unused = &region;
+}
+
+void Arena::unlist_unused(Region& region) noexcept {
+  region.listed_unused = false;
+  (region.previous_unused ? region.previous_unused->next_unused : unused_) = region.next_unused;
+  if (region.next_unused) region.next_unused->previous_unused = region.previous_unused;
+  region.next_unused = region.previous_unused = nullptr;
 }
 
 bool Arena::merges(const Range* left, const Range* right) const noexcept {
-  return left && right && left->state != Range::State::live && left->state == right->state &&
-         left->shard == right->shard;
+  return left && right && left->state == right->state && left->shard == right->shard &&
+         (left->state == Range::State::free || left->state == Range::State::bare);
 }
 
 // Both are in no index. The later of the two values holds for the whole.
@@ -123,9 +160,10 @@ void Arena::join(Range& left, Range& right) noexcept {
 Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
   Range& rest = take_spare();
   rest.segment = range.segment;
-  rest.offset = range.offset + static_cast<std::size_t>(granules) * granule;
+  rest.offset = range.region->block->offset + static_cast<std::size_t>(range.begin() + granules) * granule;
   rest.resource = range.resource;
   rest.region = range.region;
+  rest.first = range.first + static_cast<std::uint32_t>(granules);
   rest.granules = static_cast<std::uint32_t>(range.granules - granules);
   rest.shard = range.shard;
   rest.state = range.state;

@@ -2,6 +2,14 @@
 #pragma once
 // The memory of a pool: regions from upstream, cut into ranges. Free neighbours are merged, free ranges found by size.
 // Not thread-safe: the pool's mutex guards it.
+//
+// Invariants, between any two calls:
+// - The ranges of a region lie side by side from its beginning: where one ends, the next begins. In a region of memory they
+//   reach its end.
+// - Two neighbours are never both free for the same stream, both free for every stream, or both bare.
+// - A range is in exactly one index if it is free or bare, and in none if it is live.
+// - Bare ranges begin and end where pages do, and none is the last of its region.
+// - Nothing here reads what a live range's `offset` and `size` say: they are its buffer's.
 
 #include <list>
 #include <optional>
@@ -9,6 +17,7 @@
 
 #include "pool/arena_region.hpp"
 #include "pool/free_ranges.hpp"
+#include "pool/pending_ranges.hpp"
 
 namespace weir::pool {
 
@@ -19,11 +28,14 @@ class Arena {
   void add(MemoryResource& owner, spi::Block& block, bool large, Shard* shard, std::uint64_t closed_at);
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
+  /// One that is unused(), or null.
+  [[nodiscard]] Region* unused() const noexcept { return unused_; }
 
   /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of what `index` has for large
   /// requests, or for others. Without pages, a large request gets at most an eighth more, or what fits out of memory for
   /// others. In no index then, and `live`. Null when there is none. Throws only for want of memory, and then did nothing.
   Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
+  Range* cut(PendingRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   /// Make a range free for the stream of its shard, or for every one if it has none.
   void put(Range& range) noexcept;
   /// Make a range of a shard's index free for every stream.
@@ -64,8 +76,11 @@ class Arena {
   FreeRanges everyones;  ///< free ranges that no stream still uses
   std::list<Region> regions;
   std::size_t bytes = 0;  ///< of memory
+  std::uint64_t freed = 0;  ///< how often a range became everyone's
 
  private:
+  template <class Index>
+  Range* cut_from(Index& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   void insert(Range& range) noexcept;
   void remove(Range& range) noexcept;
   bool merges(const Range* left, const Range* right) const noexcept;
@@ -77,7 +92,12 @@ class Arena {
   Range& take_spare() noexcept;
   void recycle(Range& range) noexcept;
 
+  static void make_live(Range& range) noexcept;
+  void list_unused(Region& region) noexcept;
+  void unlist_unused(Region& region) noexcept;
+
   RangeIndex bare_;
+  Region* unused_ = nullptr;
   std::vector<std::vector<Range>> slabs_;  // each an eighth of what there was, within bounds
   std::size_t ranges_ = 0;                 // in them
   Range* spare_ = nullptr;

@@ -70,31 +70,33 @@ void Arena::add_addresses(MemoryResource& owner, spi::Block& block) {
 
 std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules, std::uint64_t unit) {
   make_spare(2);
+  constexpr std::size_t a_few = 32, all = ~std::size_t{0};  // bare ranges, the largest first
   Place best;
-  bare_.for_each([&](Range& bare) {
-    if (bare.region != &region) return;
-    Range* first = &bare;
-    while (opens(first->before) && !is_bare(*first->before)) first = first->before;
-    if (opens(first->before)) return;  // the run is looked at from its first bare range
-    if (!reach<&Range::after>(first, granules, unit, best)) return;
-    Range* last = &bare;
-    while (opens(last->after)) last = last->after;
-    (void)reach<&Range::before>(last, granules, unit, best);
-  });
-  Range* first = nullptr;
-  std::uint64_t held = 0, lacking = 0;
-  for (Range* range = region.last; opens(range); range = range->before) {
-    first = range;
-    held += range->granules;
-    if (is_bare(*range)) lacking += range->granules;
-  }
-  const auto end = region.last ? region.last->end() : region.begin;
-  if (held < granules) {
+  const auto look = [&](std::size_t most) {
+    bare_.from_largest(1, [&](Range& bare) {
+      if (bare.region == &region) {
+        (void)reach<&Range::after>(opens(bare.before) ? bare.before : &bare, granules, unit, best);
+        (void)reach<&Range::before>(opens(bare.after) ? bare.after : &bare, granules, unit, best);
+      }
+      return --most != 0;
+    });
+  };
+  look(a_few);
+  if (!reach<&Range::before>(region.last, granules, unit, best)) {
+    Range* first = nullptr;
+    std::uint64_t held = 0, lacking = 0;
+    for (Range* range = region.last; opens(range); range = range->before) {
+      first = range;
+      held += range->granules;
+      if (is_bare(*range)) lacking += range->granules;
+    }
     const auto behind = round_up(granules - held, unit);
+    const auto end = region.last ? region.last->end() : region.begin;
     if (lacking + behind < best.lacks && behind <= region.end - end) {
       best = {first, region.last, lacking + behind, 0, false, behind, 0};
     }
   }
+  if (best.lacks == ~std::uint64_t{0}) look(all);
   if (best.lacks == ~std::uint64_t{0}) return std::nullopt;
 
   Opening opening;
@@ -117,7 +119,7 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
   for (Range* range = best.first;; range = range->after) {
     opening.parts.push_back({range, is_bare(*range)});
     remove(*range);
-    range->state = Range::State::live;
+    make_live(*range);
     if (range == best.last) return opening;
   }
 }
@@ -125,7 +127,8 @@ std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules
 Range& Arena::add_behind(Region& region, std::uint64_t granules) noexcept {
   Range& range = take_spare();
   range.segment = region.block->segment;
-  range.offset = static_cast<std::size_t>(region.last ? region.last->end() : region.begin) * granule;
+  range.first = static_cast<std::uint32_t>(region.last ? region.last->end() : region.begin);
+  range.offset = region.block->offset + static_cast<std::size_t>(range.first) * granule;
   range.resource = region.owner;
   range.region = &region;
   range.granules = static_cast<std::uint32_t>(granules);
@@ -155,7 +158,7 @@ Range& Arena::lift(Range& range, std::uint64_t begin, std::uint64_t granules, Ra
   }
   rest = piece->granules > granules ? &split(*piece, granules) : nullptr;
   if (rest) everyones.insert(*rest);
-  piece->state = Range::State::live;
+  make_live(*piece);
   return *piece;
 }
 

@@ -15,13 +15,16 @@ struct Region {
   MemoryResource* owner = nullptr;
   bool paged = false;
   bool large = false;  ///< serves large requests only; without pages, one
-  std::uint64_t begin = 0;  ///< first granule, and the one after the last, of addresses: counted from the segment's
+  std::uint64_t begin = 0;  ///< first granule, and the one after the last, of addresses: counted from the block's
   std::uint64_t end = 0;
   Range* first = nullptr;  ///< null for addresses without any memory
   Range* last = nullptr;
   std::list<Region>::iterator self;
+  bool listed_unused = false;
+  Region *next_unused = nullptr, *previous_unused = nullptr;
 
   [[nodiscard]] std::uint64_t address() const noexcept;  ///< of its first byte: device's, or host's where it has no other
+  /// Whether it is one range that is free for every stream.
   [[nodiscard]] bool unused() const noexcept {
     return !paged && first->state == Range::State::free && !first->shard && !first->after;
   }

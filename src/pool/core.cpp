@@ -7,31 +7,47 @@
 #include <utility>
 
 namespace weir::pool {
+namespace {
+
+constexpr std::size_t most_caches = 64;  // of a stream; threads beyond share one
+
+}  // namespace
 
 // The usual way calls nothing, so it keeps no registers for what comes after a call.
 spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
-  auto* const shard = static_cast<Shard*>(request.stream->state().attached(this));
-  if (!shard || request.alignment > shard->less_than_unit + 1) [[unlikely]] return nullptr;
-  const auto wanted = shard->granules(request.bytes);
-  if (wanted > rounded_up_to || !shard->lock.enter()) [[unlikely]] return take_slowly(*shard, wanted, request.bytes);
-  Range* const range = shard->take(wanted);
-  if (range) [[likely]] begin(*shard, *range, request.bytes);
-  shard->lock.leave();
+  auto* const cache = static_cast<Cache*>(request.stream->state().attached(this, sync::this_thread()));
+  if (!cache || request.alignment > cache->less_than_unit + 1) [[unlikely]] return nullptr;
+  const auto wanted = cache->granules(request.bytes);
+  auto* const seat = wanted <= rounded_up_to ? cache->lock.enter() : nullptr;
+  if (!seat) [[unlikely]] return take_slowly(*cache, request);
+  Range* const range = cache->take(wanted);
+  if (range) [[likely]] cache->begin(*range, request.bytes);
+  detail::LeaningLock::leave(seat);
+  if (!range && cache->has_returned()) [[unlikely]] return take_slowly(*cache, request);
   return range;
 }
 
-spi::Block* Core::take_slowly(Shard& shard, std::uint64_t wanted, std::size_t bytes) noexcept {
-  const std::scoped_lock guard(shard.lock);
-  Range* const range = wanted > rounded_up_to ? shard.take_large(wanted) : shard.take(wanted);
-  if (range) begin(shard, *range, bytes);
+// From the cache all the same; null also for an alignment that it does not have.
+spi::Block* Core::take_slowly(Cache& cache, const spi::Request& request) noexcept {
+  if (request.alignment > cache.less_than_unit + 1) return nullptr;
+  const auto wanted = cache.granules(request.bytes);
+  const auto take = [&] { return wanted > rounded_up_to ? cache.take_large(wanted) : cache.take(wanted); };
+  const std::scoped_lock guard(cache.lock);
+  Range* range = take();
+  if (!range && cache.keep_returned()) range = take();
+  if (range) cache.begin(*range, request.bytes);
   return range;
 }
 
 spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   spi::StreamState& stream = request.stream->state();
-  auto* shard = static_cast<Shard*>(stream.attached(this));
-  if (!shard) shard = &attach(stream);
-  const auto granules = rounded(shard->granules(request.bytes));
+  auto* cache = static_cast<Cache*>(stream.attached(this, sync::this_thread()));
+  const bool known = cache != nullptr;
+  if (!known) cache = &cache_of(stream, sync::this_thread());
+  if (!known || fetch_away(cache->shard)) {  // it may be one that others use, too
+    if (auto* const block = take_slowly(*cache, request)) return block;
+  }
+  const auto granules = rounded(cache->granules(request.bytes));
   const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // what all memory here has
   const auto needed = granules_with_slack(granules, alignment);
   if (needed > most_bytes / granule) {
@@ -40,47 +56,80 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
     return nullptr;
   }
   const bool large = needed > arena_.largest_small;
-  Range* const range = allocate_slow(*shard, {request.bytes, granules, alignment, large}, shortage);
+  Range* const range = allocate_slow(*cache, {request.bytes, granules, alignment, large}, shortage);
   if (!range) return nullptr;
-  const std::scoped_lock guard(shard->lock);
-  begin(*shard, *range, request.bytes);
-  shard->misses += 1;
+  const std::scoped_lock guard(cache->lock);
+  cache->begin(*range, request.bytes);
+  cache->count_miss();
   return range;
 }
 
 void Core::do_deallocate(spi::Block& block) noexcept {
   auto& range = static_cast<Range&>(block);
-  Shard& shard = *range.shard;
+  Cache& cache = *range.cache;
   const auto bytes = range.size;
-  range.closed_at(shard.stream.issued());
-  if (!shard.lock.enter()) [[unlikely]] return close_slowly(shard, range, bytes);
-  if (shard.state != 0 || !range.only_at_home()) [[unlikely]] {
-    shard.lock.leave();
-    return close_slowly(shard, range, bytes);
+  range.closed_at(cache.stream.issued());
+  auto* const seat = cache.lock.enter();
+  if (!seat) [[unlikely]] return close_slowly(cache, range, bytes);
+  if (cache.closes.flags() != 0 || !range.only_at_home()) [[unlikely]] {
+    detail::LeaningLock::leave(seat);
+    return close_slowly(cache, range, bytes);
   }
-  count_out(shard, bytes);
-  shard.keep(range);
-  shard.lock.leave();
+  cache.count_out(bytes);
+  cache.keep(range);
+  detail::LeaningLock::leave(seat);
 }
 
-Shard& Core::attach(spi::StreamState& stream) {
-  auto made = std::make_unique<Shard>(this, stream, alignment_);
+Shard& Core::shard_of(spi::StreamState& stream) {
+  if (void* const known = stream.attached(this)) return *static_cast<Shard*>(known);
+  auto made = std::make_unique<Shard>(*this, stream);
   {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     link(*made);
   }
   void* attached = nullptr;
   try {
-    attached = stream.attach(this, made.get(), &Core::unused);
+    attached = stream.attach(this, 0, made.get(), &stream_events);
   } catch (...) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     unlink(*made);
     throw;
   }
   if (attached == made.get()) return *made.release();
-  const std::scoped_lock lock(mutex_);
+  const Lock lock(mutex_);
   unlink(*made);
   return *static_cast<Shard*>(attached);
+}
+
+Cache& Core::cache_of(spi::StreamState& stream, sync::ThreadId thread) {
+  Shard& shard = shard_of(stream);
+  const auto add = [&](std::unique_ptr<Cache> cache) -> Cache& {
+    cache->closes.set(shard.flags);
+    cache->next = shard.caches;
+    shard.caches = cache.get();
+    ++shard.cache_count;
+    return *cache.release();
+  };
+  Cache* added = nullptr;
+  {
+    const Lock lock(mutex_);
+    if (shard.shared) return *shard.shared;
+    const bool too_many = shard.cache_count == most_caches;
+    added = &add(std::make_unique<Cache>(shard, stream, too_many ? 0 : thread, alignment_));
+    if (too_many) return *(shard.shared = added);
+  }
+  try {
+    (void)stream.attach(this, thread, added, nullptr);
+  } catch (...) {  // nobody else has seen it
+    const Lock lock(mutex_);
+    Cache** link = &shard.caches;
+    while (*link != added) link = &(*link)->next;
+    *link = added->next;
+    --shard.cache_count;
+    delete added;
+    throw;
+  }
+  return *added;
 }
 
 }  // namespace weir::pool

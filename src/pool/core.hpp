@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The pool. A warm allocation and its close touch the stream's shard and nothing else (core.cpp); everything that looks
-// beyond it holds the pool's mutex (slow.cpp); ends of streams, of the pool, and forks are in ends.cpp.
+// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (core.cpp). Everything
+// that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple, look.cpp for what
+// streams are done with, slow.cpp and paging.cpp for memory, release.cpp for giving it back, ends.cpp for ends of streams and
+// of the pool, and forks.
 //
-// Locks, in the order in which they are taken: all attachments, the mutex, one shard. None is held while upstream, a user's
-// function, a question to a stream or the drop of its count runs.
+// Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a user's
+// function, a question to a stream or the drop of its use runs.
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
+#include <span>
 #include <vector>
 
 #include "pool/arena.hpp"
 #include "pool/pages.hpp"
 #include "pool/shard.hpp"
+#include "releases.hpp"
 #include "weir/resources/pool.hpp"
 #include "weir/spi/fork_link.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir::pool {
 
@@ -40,19 +43,12 @@ class Core final : public Pool {
   Core* previous_pool = nullptr;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<sync::Mutex>;
   struct Wanted {
     std::size_t bytes;
     std::uint64_t granules;  ///< rounded
     std::size_t alignment;
     bool large;
-  };
-
-  using Progress = spi::Attachment::Progress;
-  struct Asked {
-    spi::Ref<spi::StreamState> stream;  ///< keeps its shard
-    Shard* shard = nullptr;  ///< null while it is not attached: of two that are made at once, one goes
-    Progress progress{};
   };
 
   Core(ResourcePtr upstream, const PoolOptions& options);
@@ -61,47 +57,70 @@ class Core final : public Pool {
   spi::Block* do_allocate_cached(const spi::Request& request) noexcept override;
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
   void do_deallocate(spi::Block& block) noexcept override;
-  static spi::Block* take_slowly(Shard& shard, std::uint64_t wanted, std::size_t bytes) noexcept;
-  [[gnu::always_inline]] static void begin(Shard& shard, Range& range, std::size_t bytes) noexcept {
-    range.size = bytes;
-    range.owners.store(1, std::memory_order_relaxed);
-    shard.allocations += 1;
-    shard.peak.raise(shard.in_use += bytes);
-  }
-  static void count_out(Shard& shard, std::size_t bytes) noexcept {
-    shard.frees += 1;
-    shard.in_use -= bytes;
-  }
-  Shard& attach(spi::StreamState& stream);
+  static spi::Block* take_slowly(Cache& cache, const spi::Request& request) noexcept;
+  Cache& cache_of(spi::StreamState& stream, sync::ThreadId thread);
+  Shard& shard_of(spi::StreamState& stream);
+
+  // close.cpp
+  void close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept;
+  void count(Cache& cache, std::size_t bytes) noexcept;
+  void count_flagged(Cache& cache) noexcept;
+  void wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
+  static void passed(spi::Waiter& waiter) noexcept;
+  void wait_on(Range& range) noexcept;
+  void drop_awaited(spi::Uses& uses) noexcept;
+  void came_back(Range& range) noexcept;
+
+  // look.cpp
+  struct Asked {
+    Shard* shard;
+    bool awaited, gives, named;
+    spi::Progress progress{};
+  };
+  struct Effort {
+    std::size_t streams, ranges;
+  };
+  struct Sort {  ///< classes of ranges
+    std::size_t from = 0, to = classes;
+  };
+  std::size_t look(Lock& lock, Shard* first, Sort sort, Effort effort);
+  void look_at_all(Lock& lock);
+  static std::size_t ask(std::span<Asked> asked, std::size_t ranges) noexcept;
+  void empty_caches(std::span<const Asked> asked, Sort sort, std::size_t ranges) noexcept;
+  void empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, std::size_t& ranges) noexcept;
+  void clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept;
+  void list(Cache& cache) noexcept;
+  void link_asked(Shard& shard) noexcept;
+  void unlink_asked(Shard& shard) noexcept;
+  void settle_place(Shard& shard) noexcept;
+  void note(Cache& cache) noexcept;
+  [[nodiscard]] bool has_pending() const noexcept;
 
   // slow.cpp
-  Range* allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage);
+  bool fetch_away(Shard& shard) noexcept;
+  Range* allocate_slow(Cache& cache, const Wanted& wanted, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
-  Range* cut_cached(Shard& shard, const Wanted& wanted, Lock& lock, std::vector<Asked>& streams);
-  Range* cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock);
+  Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
+  Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
+  Range* last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
-  std::vector<Asked> ask_streams();
-  void flush(const std::vector<Asked>& streams, std::size_t from = 0, std::size_t to = classes) noexcept;
-  void flush(Shard& shard, const Progress& progress, std::size_t from = 0, std::size_t to = classes) noexcept;
-  static void settle_waiting(Shard& shard) noexcept;
-  void settle_left() noexcept;
-  void note_peaks() noexcept;
+  void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
   [[nodiscard]] std::size_t in_use() const noexcept;
   void fill(Shortage& shortage) const noexcept;
 
   // release.cpp
-  std::vector<spi::Point> pending_uses();
-  std::vector<spi::Block*> take_unused(std::size_t most_reserved);
-  void give_back(const std::vector<spi::Block*>& blocks) noexcept;
+  std::vector<spi::Point> pending_points(Lock& lock);
+  [[nodiscard]] spi::Block* take_unused(std::size_t most_reserved) noexcept;
+  void give_back(spi::Block* blocks) noexcept;
   std::size_t give_back_free(std::size_t least_free, std::size_t least_reserved);
-  bool wait_for_uses(Lock& lock);
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
   void release_now(const ResourcePtr& keep) noexcept;
-  void mark_releasing(Shard& shard) const noexcept;
+  [[nodiscard]] bool may_release() noexcept;
+  [[nodiscard]] bool is_idle() noexcept;
 
   // paging.cpp
   struct Idle {
@@ -118,21 +137,35 @@ class Core final : public Pool {
   bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
   bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
-  [[nodiscard]] std::vector<Idle> idle_pages() const;
+  [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted) const;
   std::vector<Range*> lift(const std::vector<Idle>& pages);
   void strip(Range& range) noexcept;
   [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
   bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
   // ends.cpp
+  static const spi::AttachmentEvents stream_events;
   void reserve_addresses();
   ResourcePtr do_handle() override;
   void abandon() noexcept;
-  void close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept;
-  static std::uint64_t unused(void* shard, const Progress& progress) noexcept;
-  std::uint64_t stream_unused(Shard& shard, const Progress& progress) noexcept;
+  [[nodiscard]] bool keeps_stream(Shard& shard) noexcept;
+  void stream_closed(Shard& shard, std::uint64_t last) noexcept;
+  spi::AttachmentEvents::Answer stream_over(Shard& shard) noexcept;
+  static void set_flags(Shard& shard, std::uint64_t flags) noexcept;
+  static void clear_flags(Shard& shard, std::uint64_t flags) noexcept;
+  template <class F>
+  void for_each_cache(F function) const {
+    for (const Shard* shard = shards_; shard; shard = shard->next) shard->for_each_cache(function);
+  }
+  void visit_caches() noexcept;
+  static void visit_caches_of(Shard& shard) noexcept;
   void link(Shard& shard) noexcept;
   void unlink(Shard& shard) noexcept;
+  void take_out(Shard& shard) noexcept;
+  void empty_over(Shard& shard, std::size_t ranges) noexcept;
+  [[nodiscard]] static bool removable(const Shard& shard) noexcept;
+  static void dispose(Shard* shard) noexcept;
+  [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0; }
   void give_back_all() noexcept;
 
   const ResourcePtr upstream_;
@@ -141,24 +174,34 @@ class Core final : public Pool {
   const double growth_;
   const std::size_t alignment_;  // of regions; sizes are multiples of it, so all that lies in them has it
 
-  mutable std::mutex mutex_;
-  std::condition_variable grown_;
+  mutable sync::Mutex mutex_;
+  sync::Condition grown_;
   bool growing_ = false;  // somebody is asking upstream
-  std::thread::id grower_;  // who
+  sync::Thread::id grower_;  // who
   Arena arena_;
   std::optional<PageTable> pages_;
   std::size_t page_count_ = 0;  // of any size
   std::uint64_t small_ = 0;     // granules with memory for small requests
   Shard* shards_ = nullptr;
   std::size_t shard_count_ = 0;
-  Range* left_ = nullptr;  // of ended streams, closed, but used on other streams that are not done
+  Shard* asked_ = nullptr;  // next in the ring of those that are worth a question
+  std::size_t asked_count_ = 0;
+  std::size_t away_ = 0;  // ranges that are closed and wait for other streams
   std::size_t limit_;
   ReusePolicy reuse_;
   const std::chrono::nanoseconds patience_;
   std::size_t release_threshold_;
   bool releasing_ = false, release_again_ = false;
+  std::uint64_t releases_ = 0;       // chances to release that came
+  std::uint64_t next_release_ = 0;   // the one that is taken
+  std::uint64_t release_pause_ = 1;  // from one to the next
+  std::uint64_t grows_at_release_ = 0;
+  detail::ReleaseQueue release_queue_;
   std::size_t handles_ = 1;
+  sync::Atomic<bool> alone_{false};  // without a handle: nobody will look at what waits
   std::size_t abandoned_ = 0;  // shards that keep the pool although it has no handle
+  std::uint64_t pool_flags_ = 0;  // that every cache has
+  std::size_t noted_in_use_ = 0;  // sum of what caches had when they were noted
   std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
   std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
   std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
@@ -168,7 +211,7 @@ class Core final : public Pool {
 struct Core::Growing {
   Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) {
     core.growing_ = true;
-    core.grower_ = std::this_thread::get_id();
+    core.grower_ = sync::thread_id();
   }
   ~Growing() {
     if (!lock.owns_lock()) lock.lock();

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "pool/core.hpp"
@@ -42,13 +43,22 @@ class Comma {
   bool first_ = true;
 };
 
-using InCare = std::unordered_map<const Range*, const char*>;  // of streams, closed
+using Cached = std::unordered_set<const Range*>;
+using Waiting = std::unordered_map<const Shard*, std::size_t>;  // bytes
 
-const char* state_of(const Range& range, const InCare& in_care) {
-  if (range.state == Range::State::bare) return "bare";
-  if (range.state == Range::State::free) return range.shard ? "free_on_stream" : "free";
-  const auto closed = in_care.find(&range);
-  return closed == in_care.end() ? "live" : closed->second;
+const char* state_of(const Range& range, const Cached& cached) {
+  switch (range.state) {
+    case Range::State::bare: return "bare";
+    case Range::State::away: return "waiting";
+    case Range::State::free: return range.shard ? "free_on_stream" : "free";
+    default: return cached.contains(&range) ? "cached" : "live";
+  }
+}
+
+// That has it, or had it last.
+const Shard* home_of(const Range& range) {
+  if (range.state == Range::State::bare) return nullptr;
+  return range.state == Range::State::free ? range.shard : range.cache ? &range.cache->shard : nullptr;
 }
 
 void write(std::ostream& out, const PoolStats& stats) {
@@ -61,35 +71,40 @@ void write(std::ostream& out, const PoolStats& stats) {
       << ",\"grown\":" << stats.grown << ",\"given_back\":" << stats.given_back << ",\"moved\":" << stats.moved << '}';
 }
 
-void write(std::ostream& out, const Region& region, const InCare& in_care) {
+void write(std::ostream& out, const Region& region, const Cached& cached) {
   const auto bytes = region.paged ? (region.end - region.begin) * granule : region.block->segment->size;
   out << "{\"address\":\"0x" << std::hex << region.address() + region.begin * granule << std::dec << "\",\"bytes\":" << bytes
       << ",\"paged\":" << (region.paged ? "true" : "false") << ",\"large\":" << (region.large ? "true" : "false")
       << ",\"ranges\":[";
   Comma comma;
   for (const Range* range = region.first; range; range = range->after) {
-    out << comma << "{\"offset\":" << range->offset << ",\"bytes\":" << range->bytes() << ",\"state\":\""
-        << state_of(*range, in_care) << '"';
-    if (range->shard) out << ",\"stream\":" << range->shard->stream.id();
+    out << comma << "{\"offset\":" << region.block->offset + range->begin() * granule << ",\"bytes\":" << range->bytes() << ",\"state\":\""
+        << state_of(*range, cached) << '"';
+    if (const auto* const shard = home_of(*range)) out << ",\"stream\":" << shard->stream.id();
     out << '}';
   }
   out << "]}";
 }
 
-void write(std::ostream& out, Shard& shard, InCare& in_care) {
-  const std::scoped_lock guard(shard.lock);
-  std::size_t cached = 0, waiting = 0;
-  shard.for_each_cached([&](const Range& range) {
-    cached += range.bytes();
-    in_care[&range] = "cached";
+void write(std::ostream& out, const Shard& shard, std::size_t waiting, Cached& cached) {
+  std::size_t live = 0, in_use = 0, peak = 0, bytes = 0;
+  std::uint64_t allocations = 0, reuses = 0;
+  shard.for_each_cache([&](Cache& cache) {
+    const std::scoped_lock guard(cache.lock);
+    cache.keep_returned();
+    cache.for_each([&](const Range& range) {
+      bytes += range.bytes();
+      cached.insert(&range);
+    });
+    live += cache.live();
+    in_use += cache.in_use();
+    peak += cache.peak();
+    allocations += cache.allocations();
+    reuses += cache.hits();
   });
-  for (auto* range = shard.first_waiting; range; range = static_cast<Range*>(range->next)) {
-    waiting += range->bytes();
-    in_care[range] = "waiting";
-  }
-  out << "{\"stream\":" << shard.stream.id() << ",\"live_buffers\":" << shard.live() << ",\"in_use\":" << shard.in_use
-      << ",\"peak_in_use\":" << shard.peak << ",\"allocations\":" << shard.allocations << ",\"reuses\":" << shard.hits()
-      << ",\"cached\":" << cached << ",\"waiting\":" << waiting << '}';
+  out << "{\"stream\":" << shard.stream.id() << ",\"live_buffers\":" << live << ",\"in_use\":" << in_use
+      << ",\"peak_in_use\":" << peak << ",\"allocations\":" << allocations << ",\"reuses\":" << reuses
+      << ",\"cached\":" << bytes << ",\"waiting\":" << waiting << '}';
 }
 
 }  // namespace
@@ -101,16 +116,22 @@ std::string Core::dump() const {
   const Lock lock(mutex_);
   out << ",\"limit\":" << limit_ << ",\"release_threshold\":" << release_threshold_ << ",\"streams\":[";
   Comma between_streams, between_regions;
-  InCare in_care;
-  for (auto* range = left_; range; range = static_cast<Range*>(range->next)) in_care[range] = "waiting";
-  for (Shard* shard = shards_; shard; shard = shard->next) {
+  Cached cached;
+  Waiting waiting;
+  for (const Region& region : arena_.regions) {
+    for (const Range* range = region.first; range; range = range->after) {
+      if (range->state == Range::State::away) waiting[home_of(*range)] += range->bytes();
+    }
+  }
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    if (!shard->caches) continue;
     out << between_streams;
-    write(out, *shard, in_care);
+    write(out, *shard, waiting[shard], cached);
   }
   out << "],\"regions\":[";
   for (const Region& region : arena_.regions) {
     out << between_regions;
-    write(out, region, in_care);
+    write(out, region, cached);
   }
   out << "]}";
   return std::move(out).str();

@@ -2,10 +2,8 @@
 // How a pool comes to an end, and its streams before it; and forks.
 #include <algorithm>
 #include <new>
-#include <string>
 #include <utility>
 
-#include "alignment.hpp"
 #include "forks.hpp"
 #include "pool/core.hpp"
 #include "weir/error.hpp"
@@ -14,16 +12,14 @@
 namespace weir {
 namespace {
 
-constinit std::mutex pools_mutex;
+constinit sync::Mutex pools_mutex;
 constinit pool::Core* first_pool = nullptr;
 
-// Let upstream's block wait for what the range waits for, and for `last` of `stream`. Without memory to say so, it is
-// leaked.
-void pass_on(pool::Range& range, spi::StreamState* stream, std::uint64_t last) noexcept {
+// Let upstream's block wait for `last` of `stream`. Without memory to say so, it is leaked.
+void pass_on(const pool::Range& range, spi::StreamState& stream, std::uint64_t last) noexcept {
   spi::Block& block = *range.region->block;
   try {
-    range.move_uses(block);
-    if (stream) block.used(*stream, last);
+    block.waits_for(stream, last);
   } catch (const std::bad_alloc&) {
     block.segment->retain();
     report({make_error_code(std::errc::not_enough_memory), "end of a pool",
@@ -41,18 +37,6 @@ void detail::fork_pools(spi::ForkMoment moment) noexcept {
 
 namespace pool {
 
-void Core::fork(spi::ForkMoment moment) noexcept {
-  if (moment == spi::ForkMoment::before) mutex_.lock();
-  if (moment == spi::ForkMoment::child) {
-    new (&grown_) std::condition_variable;  // the parent's threads wait on the old one for ever
-    growing_ = false;                       // and are not here to go on
-  }
-  for (Shard* shard = shards_; shard; shard = shard->next) {
-    moment == spi::ForkMoment::before ? shard->lock.lock() : shard->lock.unlock();
-  }
-  if (moment != spi::ForkMoment::before) mutex_.unlock();
-}
-
 Core::Core(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
            {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), options.exportable, true}),
@@ -64,47 +48,13 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
       limit_(options.limit),
       reuse_(options.reuse),
       patience_(options.patience),
-      release_threshold_(options.release_threshold) {
+      release_threshold_(options.release_threshold),
+      release_queue_(device().state()),
+      pool_flags_(release_threshold_ != ~std::size_t{0} ? std::uint64_t{CloseCount::releases} : 0) {
   const std::scoped_lock lock(pools_mutex);
   next_pool = first_pool;
   if (next_pool) next_pool->previous_pool = this;
   first_pool = this;
-}
-
-PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
-  (void)ShardLock::prepare();
-  PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
-  auto& core = static_cast<Core&>(*pool);
-  if (options.paged && !options.exportable) core.reserve_addresses();
-  if (!core.pages_) core.arena_.largest_small = core.segment_bytes_ / granule;
-  if (options.initial_bytes == 0) return pool;
-  const auto bytes = static_cast<std::size_t>(granules_for(options.initial_bytes)) * granule;
-  Shortage shortage;
-  Lock lock(core.mutex_);
-  if (core.pages_ ? core.add_first_pages(bytes / granule, lock, shortage)
-                  : bytes <= most_bytes && core.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
-    return pool;
-  }
-  shortage.requested = options.initial_bytes;
-  shortage.resource = core.name();
-  if (shortage.device.empty()) shortage.device = core.device().state().describe();
-  throw OutOfMemory(std::move(shortage));
-}
-
-// Several times what the device has, because idle addresses are not always where they are needed.
-void Core::reserve_addresses() {
-  constexpr std::size_t times = 4, least = std::size_t{64} << 30;
-  const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);
-  spi::Block* const block = reserve_addresses_from(*upstream_, bytes, home_);
-  if (!block) return;
-  if (block->segment->paged()->page_bytes % alignment_ != 0) return deallocate_to(*upstream_, *block);
-  try {
-    arena_.add_addresses(*this, *block);
-  } catch (...) {
-    deallocate_to(*upstream_, *block);
-    throw;
-  }
-  pages_.emplace(*block->segment->paged());
 }
 
 Core::~Core() {
@@ -116,6 +66,42 @@ Core::~Core() {
   give_back_all();
 }
 
+void Core::fork(spi::ForkMoment moment) noexcept {
+  const bool before = moment == spi::ForkMoment::before;
+  if (before) mutex_.lock();
+  if (moment == spi::ForkMoment::child) {
+    new (&grown_) sync::Condition;  // the parent's threads wait on the old one for ever
+    growing_ = false;                       // and are not here to go on
+  }
+  if (before) {
+    visit_caches();
+  } else {
+    for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
+    mutex_.unlock();
+  }
+}
+
+namespace {
+
+// Be alone in all of them.
+template <class ForEach>
+void visit(const ForEach& for_each_cache) noexcept {
+  bool somebody_inside = false;
+  for_each_cache([&](Cache& cache) { somebody_inside = cache.lock.begin_visit() || somebody_inside; });
+  if (somebody_inside) sync::heavy_barrier();
+  for_each_cache([](Cache& cache) { cache.lock.wait_outside(); });
+}
+
+}  // namespace
+
+void Core::visit_caches() noexcept {
+  visit([this](auto function) { for_each_cache(function); });
+}
+
+void Core::visit_caches_of(Shard& shard) noexcept {
+  visit([&shard](auto function) { shard.for_each_cache(function); });
+}
+
 // The handle there is; or, when the last was dropped and somebody asks a buffer, a new one.
 ResourcePtr Core::do_handle() {
   const std::scoped_lock one_at_a_time(pools_mutex);
@@ -123,112 +109,109 @@ ResourcePtr Core::do_handle() {
   {
     const Lock lock(mutex_);
     ++handles_;
+    alone_ = false;
     abandoned_ = 0;
-    for (Shard* shard = shards_; shard; shard = shard->next) {
-      const std::scoped_lock guard(shard->lock);
-      shard->state &= static_cast<std::uint8_t>(~Shard::abandoned);
-    }
+    for (Shard* shard = shards_; shard; shard = shard->next) clear_flags(*shard, CloseCount::abandoned);
   }
   return {static_cast<Pool*>(this), [](Pool* pool) { static_cast<Core*>(pool)->abandon(); }};
 }
 
-// The last handle is gone: the pool goes with the last buffer.
+// The last handle is gone: the pool goes with the last buffer. Whoever closes one looks at the flags in the step in which it is
+// counted, so that of the last close and this one sees the other.
 void Core::abandon() noexcept {
   {
     const Lock lock(mutex_);
     if (--handles_ != 0) return;
+    for (Shard* shard = shards_; shard; shard = shard->next) set_flags(*shard, CloseCount::abandoned);
+    visit_caches();  // nobody is on the way out of a close that did not look
+    for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
     for (Shard* shard = shards_; shard; shard = shard->next) {
-      const std::scoped_lock guard(shard->lock);
-      if (shard->live() == 0) continue;
-      shard->state |= Shard::abandoned;
-      ++abandoned_;
+      if (shard->live() != 0) {
+        ++abandoned_;
+      } else {
+        clear_flags(*shard, CloseCount::abandoned);
+      }
     }
-    if (abandoned_ != 0) return;
+    alone_ = true;
+    for (Shard* shard = shards_; shard; shard = shard->next) {
+      if (shard->awaited != 0) shard->stream.watch();
+    }
+    if (!at_end()) return;
   }
   delete this;
 }
 
-// A close by another thread than the usual one, or that ends more than a buffer, or whose memory other streams may still
-// use. The range counts as live until the end, so that neither the pool nor the stream goes before.
-void Core::close_slowly(Shard& shard, Range& range, std::size_t bytes) noexcept {
-  bool settle = false, release = false;
-  {
-    const std::scoped_lock guard(shard.lock);
-    if (range.only_at_home()) {
-      shard.keep(range);
-    } else {
-      shard.wait(range);
-      settle = shard.waiting_count >= shard.settle_at;
-    }
-    release = shard.state == Shard::releases && shard.live() == 1;
-    if (!settle && !release && (shard.state & ~Shard::releases) == 0) return count_out(shard, bytes);
-  }
-  ResourcePtr keep;  // goes last, maybe with the pool
-  if (release) keep = handle_or_none();
-  if (settle) settle_waiting(shard);
-  spi::Ref<spi::StreamState> orphan;
-  bool last = false;
-  {
-    const Lock lock(mutex_);
-    const std::scoped_lock guard(shard.lock);
-    count_out(shard, bytes);
-    if (shard.live() != 0) return;
-    if (shard.state & Shard::orphaned) orphan = spi::Ref<spi::StreamState>::adopt(&shard.stream);
-    last = (shard.state & Shard::abandoned) != 0 && --abandoned_ == 0;
-    shard.state &= Shard::releases;
-  }
-  if (last) delete this;
-  if (keep) release_idle(std::move(keep));
+void Core::set_flags(Shard& shard, std::uint64_t flags) noexcept {
+  shard.flags |= flags;
+  shard.for_each_cache([&](Cache& cache) { cache.closes.set(flags); });
 }
 
-std::uint64_t Core::unused(void* shard, const Progress& progress) noexcept {
-  auto& mine = *static_cast<Shard*>(shard);
-  return mine.core->stream_unused(mine, progress);
+void Core::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
+  const auto kept = shard.flags & CloseCount::releases;  // of the pool
+  shard.flags = (shard.flags & ~flags) | kept;
+  shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags & ~kept); });
 }
 
-std::uint64_t Core::stream_unused(Shard& shard, const Progress& progress) noexcept {
+const spi::AttachmentEvents Core::stream_events{
+    [](void* object) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      return !shard.unlinked.load(std::memory_order_acquire) && shard.core.keeps_stream(shard);
+    },
+    [](void* object, std::uint64_t last) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.core.stream_closed(shard, last);
+    },
+    [](void* object) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      if (shard.unlinked.load(std::memory_order_acquire)) return spi::AttachmentEvents::Answer::done;
+      return shard.core.stream_over(shard);
+    }};
+
+// Live buffers need the stream's position when they are closed.
+bool Core::keeps_stream(Shard& shard) noexcept {
   const Lock lock(mutex_);
-  if (!shard.stream.has_one_owner()) return spi::Attachment::kept;  // somebody looks after it at the moment
-  {
-    const std::scoped_lock guard(shard.lock);
-    if (shard.live() != 0) {
-      if ((shard.state & Shard::orphaned) == 0) shard.stream.retain();
-      shard.state |= Shard::orphaned;
-      return spi::Attachment::kept;
-    }
-    if (shard.first_waiting) {
-      const auto closed_at = shard.last_closed();
-      if (progress.outside != 0 && closed_at >= progress.outside) return spi::Attachment::kept;  // after the question
-      const auto last = std::max(closed_at, progress.outside);
-      if (last > progress.over) return last;
-    }
-    // Uses on other streams are waited for without this one.
-    for (Range* range = shard.take_waiting(); range;) {
-      Range& waiting = *std::exchange(range, static_cast<Range*>(range->next));
-      waiting.stream = nullptr;
-      waiting.shard = nullptr;
-      waiting.next = std::exchange(left_, &waiting);
-    }
-  }
-  flush(shard, progress);
-  if (shard.has_cached()) return spi::Attachment::kept;  // closed after the question: ask again
-  std::uint64_t last = 0;
-  shard.free.for_each([&](const Range& range) { last = std::max(last, range.closed_at()); });
-  if (last != 0) return last;
-  allocations_ += shard.allocations;
-  reuses_ += shard.hits();
-  peak_in_use_ = std::max<std::size_t>(peak_in_use_, shard.peak);
-  unlink(shard);
+  set_flags(shard, CloseCount::orphaned);
+  visit_caches_of(shard);
+  shard.for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
+  if (shard.live() != 0) return true;
+  clear_flags(shard, CloseCount::orphaned);
+  return false;
+}
+
+void Core::stream_closed(Shard& shard, std::uint64_t last) noexcept {
+  const Lock lock(mutex_);
+  shard.closed = true;
+  shard.last = last;
+}
+
+spi::AttachmentEvents::Answer Core::stream_over(Shard& shard) noexcept {
+  using Answer = spi::AttachmentEvents::Answer;
+  constexpr std::size_t at_once = 256;  // ranges
+  const Lock lock(mutex_);
+  shard.over = true;
+  empty_over(shard, at_once);
+  if (shard.unemptied != 0 || shard.has_pending()) return Answer::more;
+  if (!removable(shard)) return Answer::done;  // it goes with what keeps it
+  take_out(shard);
   delete &shard;
-  return spi::Attachment::detached;
+  return Answer::gone;
+}
+
+// All that the stream had is everybody's.
+void Core::empty_over(Shard& shard, std::size_t ranges) noexcept {
+  const Asked itself{&shard, false, true, false, {0, shard.last}};
+  empty_caches({&itself, 1}, {}, ranges);
+  clear_pending(shard, shard.last, ranges);
+  settle_place(shard);
 }
 
 void Core::link(Shard& shard) noexcept {
+  shard.previous = nullptr;
   shard.next = shards_;
   if (shards_) shards_->previous = &shard;
   shards_ = &shard;
   ++shard_count_;
-  mark_releasing(shard);
+  shard.flags |= pool_flags_;
 }
 
 void Core::unlink(Shard& shard) noexcept {
@@ -237,30 +220,54 @@ void Core::unlink(Shard& shard) noexcept {
   --shard_count_;
 }
 
+// It ends; what it has counted stays.
+void Core::take_out(Shard& shard) noexcept {
+  unlink_asked(shard);
+  unlink(shard);
+  shard.unlinked.store(true, std::memory_order_release);
+  shard.for_each_cache([this](Cache& cache) {
+    note(cache);
+    noted_in_use_ -= cache.noted_in_use;
+    allocations_ += cache.allocations();
+    reuses_ += cache.hits();
+  });
+}
+
+// Its stream is over, and nothing of it is anywhere.
+bool Core::removable(const Shard& shard) noexcept {
+  return shard.over && shard.pins == 0 && shard.away == 0 && shard.awaited == 0 && shard.unemptied == 0 &&
+         !shard.has_pending();
+}
+
+// End a shard that was taken out. Needs no lock, and not the pool.
+void Core::dispose(Shard* shard) noexcept {
+  if (!shard) return;
+  {
+    spi::AttachmentLock streams_stay;
+    streams_stay.detach(shard->stream, &shard->core);
+  }
+  delete shard;
+}
+
 // Every buffer is closed and every handle gone. Upstream's blocks learn who still uses them, and wait for that.
 void Core::give_back_all() noexcept {
   {
     spi::AttachmentLock streams_stay;
-    for (Shard* shard = shards_; shard; shard = shard->next) {
-      shard->stream.retain();
-      streams_stay.detach(shard->stream, this);
-    }
+    for (Shard* shard = shards_; shard; shard = shard->next) streams_stay.detach(shard->stream, this);
   }
-  const auto each = [](Range* range, const auto& function) {
-    for (; range; range = static_cast<Range*>(range->next)) function(*range);
-  };
-  each(left_, [](Range& range) { pass_on(range, nullptr, 0); });
   while (Shard* const shard = shards_) {
     shards_ = shard->next;
-    const auto stream = spi::Ref<spi::StreamState>::adopt(&shard->stream);
-    const auto progress = stream->progress();
-    const auto closed = [&](Range& range) {
+    using Named = spi::StreamState::Named;
+    const auto progress = shard->stream.progress(Named::yes);
+    const auto closed = [&](const Range& range) {
       const auto last = std::max(range.closed_at(), progress.outside);
-      pass_on(range, last > progress.over ? stream.get() : nullptr, last);
+      if (last > progress.over) pass_on(range, shard->stream, last);
     };
-    each(shard->take_waiting(), closed);
-    each(shard->take_all(), closed);
-    shard->free.for_each(closed);
+    shard->for_each_cache([&](Cache& cache) {
+      cache.keep_returned();
+      cache.for_each(closed);
+    });
+    if (shard->pending) shard->pending->for_each(closed);
     delete shard;
   }
   if (pages_) arena_.regions.pop_back();  // the same block
@@ -268,42 +275,4 @@ void Core::give_back_all() noexcept {
 }
 
 }  // namespace pool
-
-PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
-  if (!upstream) throw Error(Errc::invalid_argument, "make_pool: there is no upstream");
-  if (options.segment_bytes > pool::most_bytes) {
-    throw Error(Errc::invalid_argument, "make_pool: segments of " + std::to_string(options.segment_bytes) +
-                                            " bytes; the most is " + std::to_string(pool::most_bytes));
-  }
-  if (!(options.growth >= 0 && options.growth <= 1)) {
-    throw Error(Errc::invalid_argument,
-                "make_pool: growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
-  }
-  constexpr std::size_t largest_alignment = std::size_t{2} << 20;
-  if (!detail::can_align(options.alignment, largest_alignment)) {
-    detail::refuse_alignment("make_pool", options.alignment, largest_alignment);
-  }
-  if (options.exportable && !upstream->is_exportable()) {
-    throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +
-                                       ", whose memory is not; make that with exportable = true");
-  }
-  return pool::Core::make(std::move(upstream), options);
-}
-
-PoolPtr make_pool(const Device& device, const PoolOptions& options) {
-  const auto kinds = device.kinds();
-  const auto first = [&](auto can) {
-    const KindInfo* const usual = device.find(device.default_kind());
-    if (can(*usual)) return usual->kind;
-    const auto found = std::ranges::find_if(kinds, can);
-    return found != kinds.end() ? found->kind : usual->kind;
-  };
-  if (options.exportable) {
-    const auto kind = first([](const KindInfo& info) { return info.exportable; });
-    return make_pool(make_resource(device, kind, {.exportable = true}), options);
-  }
-  const auto pages = [&](const KindInfo& info) { return options.paged && info.paged; };
-  return make_pool(make_resource(device, first(pages)), options);
-}
-
 }  // namespace weir

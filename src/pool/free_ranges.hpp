@@ -34,6 +34,14 @@ class FreeRanges {
     small_.for_each(function);
     large_.for_each(function);
   }
+  /// As RangeIndex::from_largest: those for large requests, then the others.
+  template <class F>
+  void from_largest(std::uint64_t least, F function) const {
+    bool goes_on = true;
+    const auto each = [&](Range& range) { return goes_on = function(range); };
+    large_.from_largest(least, each);
+    if (goes_on) small_.from_largest(least, each);
+  }
 
  private:
   RangeIndex& of(const Range& range) noexcept { return range.region->large ? large_ : small_; }

@@ -22,8 +22,8 @@ class PageTable {
 
   const std::uint64_t unit;      ///< of the smallest page
 
-  /// The pages that lie inside [begin, end) as a whole, in order.
-  void inside(std::uint64_t begin, std::uint64_t end, std::vector<Page>& found) const;
+  /// The pages that lie inside [begin, end) as a whole, in order, until they have `most` granules or more.
+  void inside(std::uint64_t begin, std::uint64_t end, std::uint64_t most, std::vector<Page>& found) const;
   /// Put new memory there; as PagedSegment::add_page.
   bool add(std::uint64_t begin, std::uint64_t granules, Shortage& shortage);
   /// Throws, and then the page is where it was.

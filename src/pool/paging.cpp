@@ -22,6 +22,9 @@ constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages
 constexpr std::size_t most_moved = 32;
 constexpr std::uint64_t worth_it = 4;
 
+// Idle memory among which the largest pages are found, in parts of what is missing: there may be a great deal of it.
+constexpr std::uint64_t looked_at = 4;
+
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
   const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
   return round_up(std::max({wanted, request / most_per_request, unit}), unit);
@@ -29,15 +32,19 @@ std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t
 
 }  // namespace
 
-// Pages of memory that is free for every stream, the largest first.
-std::vector<Core::Idle> Core::idle_pages() const {
+// Pages of memory that is free for every stream, the largest first: about as many granules as are `wanted`.
+std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted) const {
   std::vector<Idle> idle;
   std::vector<Page> inside;
-  arena_.everyones.for_each([&](Range& range) {
-    if (range.granules < pages_->unit) return;
+  std::uint64_t found = 0;
+  arena_.everyones.from_largest(pages_->unit, [&](Range& range) {
     inside.clear();
-    pages_->inside(range.begin(), range.end(), inside);
-    for (const Page& page : inside) idle.push_back({&range, page});
+    pages_->inside(range.begin(), range.end(), wanted - found, inside);
+    for (const Page& page : inside) {
+      idle.push_back({&range, page});
+      found += page.granules;
+    }
+    return found < wanted;
   });
   std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) { return each.page.granules; });
   return idle;
@@ -70,7 +77,7 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
   const auto most = page_size(missing, arena_.bytes / granule, pages_->unit);
-  for (const Idle& idle : missing != 0 && moves ? idle_pages() : std::vector<Idle>()) {
+  for (const Idle& idle : missing != 0 && moves ? idle_pages(looked_at * missing) : std::vector<Idle>()) {
     if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
       if (plan.granules_given_back + idle.page.granules > missing) continue;
       plan.granules_given_back += idle.page.granules;
@@ -186,13 +193,13 @@ bool Core::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortag
 
 // Give free memory back until at most `bytes_to_keep` are in no buffer.
 void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
-  if (growing_ && grower_ == std::this_thread::get_id()) return;
+  if (growing_ && grower_ == sync::thread_id()) return;
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);
   const auto used = in_use();
   auto too_many = arena_.bytes - std::min(arena_.bytes, used);
   too_many -= std::min(too_many, bytes_to_keep);
-  auto idle = idle_pages();
+  auto idle = idle_pages(~std::uint64_t{0});
   std::erase_if(idle, [&](const Idle& each) {
     const auto bytes = static_cast<std::size_t>(each.page.granules) * granule;
     if (bytes > too_many) return true;

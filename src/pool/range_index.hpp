@@ -38,6 +38,24 @@ class RangeIndex {
       }
     }
   }
+  /// Call `function` on ranges from the largest list down to the one of `least` granules, until it returns false. The ranges
+  /// of the last list may have less. They stay where they are.
+  template <class F>
+  void from_largest(std::uint64_t least, F function) const {
+    const auto lowest = list_of(least);
+    for (auto levels = levels_; levels != 0;) {
+      const auto level = static_cast<unsigned>(std::bit_width(levels)) - 1;
+      levels &= ~(std::uint64_t{1} << level);
+      for (auto in_level = parts_[level]; in_level != 0;) {
+        const auto part = static_cast<unsigned>(std::bit_width(in_level)) - 1;
+        in_level &= ~(std::uint32_t{1} << part);
+        if (level * parts + part < lowest) return;
+        for (Range* range = heads_[level * parts + part]; range; range = static_cast<Range*>(range->next)) {
+          if (!function(*range)) return;
+        }
+      }
+    }
+  }
 
  private:
   [[nodiscard]] bool holds(unsigned list) const noexcept { return (parts_[list / parts] >> (list % parts) & 1U) != 0; }

@@ -1,64 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool gives back to upstream, and what it waits for before it can: on the host for trim() and for a request that
-// would fail, on nobody's time for its release threshold.
+// What a pool gives back to upstream, and what it waits for before it can: on the host for trim(), on nobody's time for
+// its release threshold.
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <utility>
 
 #include "leases.hpp"
 #include "pool/core.hpp"
-#include "reclaim.hpp"
+#include "thrown_by.hpp"
 
 namespace weir::pool {
 
-// After all of them, everything that no buffer has is free for every stream.
-std::vector<spi::Point> Core::pending_uses() {
-  const auto streams = ask_streams();
-  std::vector<spi::Point> pending;
-  const Lock lock(mutex_);
-  note_peaks();
-  flush(streams);
-  const auto add_uses = [&](Range* range) {
-    for (; range; range = static_cast<Range*>(range->next)) std::ranges::move(range->uses(), std::back_inserter(pending));
-  };
-  add_uses(left_);
-  for (Shard* shard = shards_; shard; shard = shard->next) {
-    std::uint64_t last = 0;
-    shard->free.for_each([&](const Range& range) { last = std::max(last, range.closed_at()); });
-    if (last != 0) pending.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream), last});
-    const std::scoped_lock guard(shard->lock);
-    add_uses(shard->first_waiting);
+// After all of them, everything that is closed now is free for every stream.
+std::vector<spi::Point> Core::pending_points(Lock& lock) {
+  std::vector<spi::Point> points;
+  look_at_all(lock);
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    std::uint64_t last = shard->awaited != 0 ? shard->last_awaited : 0;
+    if (shard->has_pending()) last = std::max(last, shard->pending->last());
+    if (shard->away != 0) last = std::max(last, shard->stream.issued());
+    if (last != 0) points.push_back({shard->kept, last});
   }
-  return pending;
+  return points;
 }
 
-// The blocks of regions that nobody uses, until at most `most_reserved` bytes are left.
-std::vector<spi::Block*> Core::take_unused(std::size_t most_reserved) {
-  std::vector<spi::Block*> blocks;
-  blocks.reserve(arena_.regions.size());
-  for (auto next = arena_.regions.begin(); next != arena_.regions.end() && arena_.bytes > most_reserved;) {
-    Region& region = *next++;
-    if (!region.unused()) continue;
-    if (!region.large) small_ -= region.block->size / granule;
-    blocks.push_back(&arena_.remove(region));
+// The blocks of regions that nobody uses, until at most `most_reserved` bytes are left. Linked by their own links.
+spi::Block* Core::take_unused(std::size_t most_reserved) noexcept {
+  spi::Block* blocks = nullptr;
+  while (arena_.bytes > most_reserved) {
+    Region* const region = arena_.unused();
+    if (!region) break;
+    if (!region->large) small_ -= region->block->size / granule;
+    spi::Block& block = arena_.remove(*region);
+    block.next = std::exchange(blocks, &block);
+    ++given_back_;
   }
-  given_back_ += blocks.size();
   return blocks;
 }
 
-void Core::give_back(const std::vector<spi::Block*>& blocks) noexcept {
-  for (spi::Block* block : blocks) deallocate_to(*upstream_, *block);
+void Core::give_back(spi::Block* blocks) noexcept {
+  while (blocks) deallocate_to(*upstream_, *std::exchange(blocks, std::exchange(blocks->next, nullptr)));
 }
 
-// What is free for every stream, but so many bytes, or as many as make up so many reserved. Returns what is reserved then.
+// What is free for every stream, but so many bytes, or as many as make up so many reserved. Returns what is reserved
+// then.
 std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reserved) {
-  std::vector<spi::Block*> blocks;
+  spi::Block* blocks = nullptr;
   std::size_t left = 0;
   {
-    const auto streams = ask_streams();
     Lock lock(mutex_);
-    flush(streams);
+    look_at_all(lock);
     const auto used = in_use();
     const auto keep = std::max(least_free, least_reserved - std::min(used, least_reserved));
     if (pages_) {
@@ -75,47 +66,55 @@ std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reser
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   if (is_exportable()) detail::settle_leases();
-  for (const spi::Point& point : pending_uses()) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
+  Lock lock(mutex_);
+  const auto points = pending_points(lock);
+  lock.unlock();
+  for (const auto& [stream, value] : points) {
+    (void)detail::thrown_by([&] { (void)stream->wait_for(value, std::chrono::nanoseconds{-1}); });
+  }
+  lock.lock();
+  look_at_all(lock);  // what waited for several streams
+  lock.unlock();
   const auto after = give_back_free(bytes_to_keep, 0);
   upstream_->trim(bytes_to_keep);
   return before > after ? before - after : 0;
 }
 
-// The last resort: the host waits for what streams still do, and then has it free for all, as it has what other processes
-// left. False when that is nothing.
-bool Core::wait_for_uses(Lock& lock) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  lock.unlock();
-  const bool leased = is_exportable() && detail::settle_leases();
-  {
-    const auto pending = pending_uses();
-    if (pending.empty()) {
-      lock.lock();
-      return leased;
-    }
-    for (const spi::Point& point : pending) {
-      const auto waited = Clock::now() - begin;
-      const auto left = patience_ > waited ? patience_ - waited : std::chrono::nanoseconds{0};
-      if (point.stream->wait_for(point.value, left) == WaitStatus::timeout) break;
-    }
+// No buffer of any stream is left. Needs the mutex.
+bool Core::is_idle() noexcept {
+  for (Shard* shard = shards_; shard; shard = shard->next) {
+    if (shard->live() == 0) continue;
+    unlink(*shard);  // the next time it is the first that is looked at
+    link(*shard);
+    return false;
   }
-  (void)pending_uses();
-  lock.lock();
   return true;
 }
 
-// No buffer of some stream is left. What goes back, once it may, goes by a worker unless nothing has to be waited for.
+// Whether to give back now, when some stream has no buffer left. While others have buffers, memory that was given back
+// may be needed again at once: the more often that happened, the rarer it is tried. Needs the mutex.
+bool Core::may_release() noexcept {
+  constexpr std::uint64_t rarest = 1 << 16;
+  if (arena_.bytes <= release_threshold_) return false;
+  if (is_idle()) return true;
+  if (++releases_ < next_release_) return false;
+  release_pause_ = grows_ != grows_at_release_ ? std::min(2 * release_pause_, rarest) : 1;
+  next_release_ = releases_ + release_pause_;
+  grows_at_release_ = grows_;
+  return true;
+}
+
+// What goes back, once it may, goes by the library's thread unless nothing has to be waited for.
 void Core::release_idle(ResourcePtr keep) noexcept {
-  {
-    const Lock lock(mutex_);
+  try {
+    Lock lock(mutex_);
     if (arena_.bytes <= release_threshold_) return;
     release_again_ = releasing_;
     if (std::exchange(releasing_, true)) return;
-  }
-  try {
-    detail::run_after(device().state(), pending_uses(), [this, keep] { release_now(keep); });
-  } catch (const std::exception&) {  // no memory, or no thread: whoever closes the next one tries again
+    auto points = pending_points(lock);
+    lock.unlock();
+    detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
+  } catch (const std::exception&) {  // whoever closes the next one tries again
     const Lock lock(mutex_);
     releasing_ = false;
   }
@@ -144,9 +143,10 @@ void Core::set_release_threshold(std::size_t bytes) noexcept {
   {
     const Lock lock(mutex_);
     release_threshold_ = bytes;
+    const bool releases = bytes != ~std::size_t{0};
+    pool_flags_ = releases ? std::uint64_t{CloseCount::releases} : 0;
     for (Shard* shard = shards_; shard; shard = shard->next) {
-      const std::scoped_lock guard(shard->lock);
-      mark_releasing(*shard);
+      releases ? set_flags(*shard, CloseCount::releases) : clear_flags(*shard, CloseCount::releases);
     }
   }
   if (auto keep = handle_or_none()) release_idle(std::move(keep));
@@ -158,11 +158,6 @@ ResourcePtr Core::handle_or_none() noexcept {
   } catch (const std::bad_alloc&) {
     return {};
   }
-}
-
-void Core::mark_releasing(Shard& shard) const noexcept {
-  const bool releases = release_threshold_ != ~std::size_t{0};
-  shard.state = static_cast<std::uint8_t>(releases ? shard.state | Shard::releases : shard.state & ~Shard::releases);
 }
 
 }  // namespace weir::pool

@@ -1,95 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
-// What looks beyond one stream's cache: other streams, the free ranges of all, upstream.
+// What looks beyond one stream's caches: other streams, the free ranges of all, upstream.
 #include <algorithm>
 #include <utility>
 
+#include "leases.hpp"
 #include "pool/core.hpp"
+#include "thrown_by.hpp"
 
 namespace weir::pool {
 namespace {
 
 using Search = RangeIndex::Search;
+using Clock = sync::Clock;
+
+// What one slow allocation looks at: some ten microseconds' worth. A request for many pages looks at more ranges, because each
+// that it finds saves a page.
+constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 2;
+
+constexpr std::chrono::milliseconds a_moment{1};
 
 }  // namespace
 
-Range* Core::allocate_slow(Shard& shard, const Wanted& wanted, Shortage& shortage) {
-  if (shard.waiting_count != 0) settle_waiting(shard);
-  std::vector<Asked> streams;  // ends without the lock
+Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Shortage& shortage) {
+  Shard& shard = cache.shard;
   Lock lock(mutex_);
+  note(cache);
   Range* range = cut(shard, wanted, Search::quick);
-  if (!range) range = cut_cached(shard, wanted, lock, streams);
-  if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, lock);
+  if (!range) range = look_and_cut(shard, wanted, lock);
+  if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, a_few_streams, lock);
   if (!range) range = grow(shard, wanted, lock, shortage);
-  const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
-  const bool may_be_large = pages_ && !wanted.large;
-  if (!range && may_be_large) range = cut(shard, as_large, Search::thorough);
-  if (reuse_ == ReusePolicy::wait_rather_than_fail) {
-    if (!range) range = cut_waited_for(shard, wanted, lock);
-    if (!range && may_be_large) range = cut_waited_for(shard, as_large, lock);
-  }
-  if (!range && patience_ != std::chrono::nanoseconds{0} && wait_for_uses(lock)) {
-    range = cut(shard, wanted, Search::thorough);
-    if (!range) range = grow(shard, wanted, lock, shortage);
-    if (!range && may_be_large) range = cut(shard, as_large, Search::thorough);
-  }
-  if (!range) {
-    fill(shortage);
-    return nullptr;
-  }
-  range->shard = &shard;
+  if (!range) range = last_resort(shard, wanted, lock, shortage);
+  if (!range) return nullptr;
+  range->shard = nullptr;
+  range->cache = &cache;
   range->stream = &shard.stream;
   return range;
 }
 
+// Bring back what waited for another stream, if that has gone on. Asked ever less often while it has not.
+bool Core::fetch_away(Shard& shard) noexcept {
+  constexpr std::size_t most = 256;
+  constexpr std::uint32_t rarest = 32;
+  Shard* awaited = nullptr;
+  {
+    const Lock lock(mutex_);
+    if (!shard.awaits || --shard.until_asked != 0) return false;
+    awaited = shard.awaits;
+    ++awaited->pins;
+  }
+  const bool some = awaited->stream.settle(most) != 0;
+  {
+    const Lock lock(mutex_);
+    shard.ask_again = some ? 1 : std::min(2 * shard.ask_again, rarest);
+    shard.until_asked = shard.ask_again;
+    --awaited->pins;
+    if (!removable(*awaited)) return some;
+    take_out(*awaited);
+  }
+  dispose(awaited);
+  return some;
+}
+
 Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
-  const auto from = [&](FreeRanges& index) {
-    return index.empty() ? nullptr : arena_.cut(index, wanted.granules, wanted.alignment, search, wanted.large);
-  };
-  Range* const own = from(shard.free);
-  return own ? own : from(arena_.everyones);
+  if (shard.has_pending()) {
+    if (Range* const own = arena_.cut(*shard.pending, wanted.granules, wanted.alignment, search, wanted.large)) return own;
+  }
+  if (arena_.everyones.empty()) return nullptr;
+  return arena_.cut(arena_.everyones, wanted.granules, wanted.alignment, search, wanted.large);
 }
 
 // What streams cache goes into the indices first: that of the sort that is wanted, then everything.
-Range* Core::cut_cached(Shard& shard, const Wanted& wanted, Lock& lock, std::vector<Asked>& streams) {
-  lock.unlock();
-  streams = ask_streams();
-  lock.lock();
-  note_peaks();
+Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
+  const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
   const auto first_large = class_below(arena_.largest_small);
-  wanted.large ? flush(streams, first_large) : flush(streams, 0, first_large + 1);
+  const Sort sort = wanted.large ? Sort{first_large, classes} : Sort{0, first_large + 1};
+  look(lock, &shard, sort, {a_few_streams, ranges});
   if (Range* const range = cut(shard, wanted, Search::thorough)) return range;
-  flush(streams);
+  look(lock, &shard, {}, {1, ranges});
   return cut(shard, wanted, Search::thorough);
 }
 
 // Take what another stream used last, and let this one wait for that use.
-Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, Lock& lock) {
+Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
   Range* range = nullptr;
-  Shard* other = shards_;
-  for (; other; other = other->next) {
-    if (other == &shard || other->free.empty()) continue;
-    range = arena_.cut(other->free, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
-    if (range) break;
+  Shard* other = asked_;
+  for (auto left = std::min(streams, asked_count_); left != 0 && !range; --left) {
+    other = std::exchange(asked_, asked_->next_asked);
+    if (other == &shard || !other->has_pending()) continue;
+    range = arena_.cut(*other->pending, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
   }
   if (!range) return nullptr;
-  auto used_on = spi::Ref<spi::StreamState>::retain(&other->stream);  // and with it the shard
+  const spi::Kept used_on = other->kept;
+  const auto until = range->closed_at();
+  ++other->pins;
   lock.unlock();
-  try {
-    shard.stream.put(spi::WaitOp{used_on, range->closed_at()});
-  } catch (...) {
-    lock.lock();
-    arena_.put(*range);
-    lock.unlock();
-    throw;
-  }
-  used_on = {};
+  const auto refused = detail::thrown_by([&] { shard.stream.put(spi::WaitOp{used_on, until}); });
   lock.lock();
-  ++waits_;
-  return range;
+  --other->pins;
+  if (!refused) {
+    ++waits_;
+    return range;
+  }
+  arena_.put(*range);
+  settle_place(*other);
+  std::rethrow_exception(refused);
+}
+
+// Everything that could help at all, again and again while the host waits for what streams still do with closed memory, for
+// `patience` at most.
+Range* Core::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
+  const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
+  const bool may_be_large = pages_ && !wanted.large;
+  const auto try_all = [&]() -> Range* {
+    const auto each = [&](auto function) {
+      Range* const range = function(wanted);
+      return !range && may_be_large ? function(as_large) : range;
+    };
+    if (Range* const range = each([&](const Wanted& one) { return cut(shard, one, Search::thorough); })) return range;
+    if (reuse_ == ReusePolicy::passed_only) return nullptr;
+    return each([&](const Wanted& one) { return cut_waited_for(shard, one, asked_count_, lock); });
+  };
+  if (is_exportable()) {
+    lock.unlock();
+    (void)detail::settle_leases();
+    lock.lock();
+  }
+  for (auto freed = arena_.freed;;) {
+    look_at_all(lock);
+    if (Range* const range = try_all()) return range;
+    if (freed != arena_.freed) {  // else upstream has been asked, and nothing has changed
+      freed = arena_.freed;
+      if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
+      freed = arena_.freed;
+    }
+    const auto left = deadline - Clock::now();
+    if (left.count() <= 0 || !has_pending()) break;
+    wait_a_little(lock, std::min<std::chrono::nanoseconds>(left, a_moment));
+  }
+  fill(shortage);
+  return nullptr;
+}
+
+// For one of the streams that closed memory waits for.
+void Core::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
+  spi::Kept stream;
+  std::uint64_t value = 0;
+  if (asked_) {
+    const Shard& shard = *std::exchange(asked_, asked_->next_asked);
+    stream = shard.kept;
+    value = shard.has_pending() ? shard.pending->first().closed_at() : shard.last_awaited;
+  }
+  lock.unlock();
+  auto status = WaitStatus::lost;
+  if (stream) {
+    (void)detail::thrown_by([&] { status = stream->wait_for(value, most); });
+  }
+  if (status != WaitStatus::timeout && (!stream || !stream->known_reached(value))) std::this_thread::sleep_for(most);
+  lock.lock();
 }
 
 Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
-  if (growing_ && grower_ == std::this_thread::get_id()) return nullptr;  // a function that upstream called
+  if (growing_ && grower_ == sync::thread_id()) return nullptr;  // a function that upstream called
   while (growing_) {
     grown_.wait(lock);
     if (Range* const range = cut(shard, wanted, Search::quick)) return range;
@@ -115,11 +187,11 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
 bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
   const auto give_back_unused = [&](std::size_t most_reserved) {
-    const auto blocks = take_unused(most_reserved);
+    spi::Block* const blocks = take_unused(most_reserved);
     lock.unlock();
     give_back(blocks);
     lock.lock();
-    return !blocks.empty();
+    return blocks != nullptr;
   };
   const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
   const auto most = std::min(peak_reserved_, limit_);
@@ -146,7 +218,9 @@ bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t l
     lock.unlock();
     const bool everywhere = ready_on(shard);
     lock.lock();
+    if (!everywhere && !shard->pending) shard->pending = std::make_unique<PendingRanges>();
     arena_.add(*this, *block, large, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
+    if (!everywhere) settle_place(*shard);
   } catch (...) {
     if (lock.owns_lock()) lock.unlock();
     deallocate_to(*upstream_, *block);
@@ -166,123 +240,19 @@ bool Core::ready_on(Shard* shard) {
   const auto allocated = home.position();
   if (home.reached(allocated)) return true;
   if (shard) {
-    shard->stream.put(spi::WaitOp{spi::Ref<spi::StreamState>::retain(&home), allocated});
+    shard->stream.put(spi::WaitOp{spi::Kept(home), allocated});
     return false;
   }
   home_.synchronize();
   return true;
 }
 
-// What each stream is done with, after its uses on others have been looked at again.
-std::vector<Core::Asked> Core::ask_streams() {
-  std::vector<Asked> streams;
-  bool left = false;
-  {
-    const Lock lock(mutex_);
-    left = left_ != nullptr;
-    streams.reserve(shard_count_);
-    for (Shard* shard = shards_; shard; shard = shard->next) {
-      streams.push_back({spi::Ref<spi::StreamState>::retain(&shard->stream)});
-    }
-  }
-  if (left) settle_left();
-  for (Asked& asked : streams) {
-    asked.shard = static_cast<Shard*>(asked.stream->attached(this));
-    if (!asked.shard) continue;
-    if (asked.shard->waiting_count != 0) settle_waiting(*asked.shard);
-    asked.progress = asked.stream->progress();
-  }
-  return streams;
-}
-
-void Core::flush(const std::vector<Asked>& streams, std::size_t from, std::size_t to) noexcept {
-  for (const Asked& asked : streams) {
-    if (asked.shard) flush(*asked.shard, asked.progress, from, to);
-  }
-}
-
-// Hand what the shard caches in classes [from, to) to the indices: to everyone's where the stream is done with it. What was closed after
-// `outside` stays in the cache: others may have used it since.
-void Core::flush(Shard& shard, const Progress& progress, std::size_t from, std::size_t to) noexcept {
-  const auto [outside, over] = progress;
-  Range* cached = nullptr;
-  {
-    const std::scoped_lock guard(shard.lock);
-    cached = shard.take_all(from, to);
-  }
-  while (cached) {
-    Range& range = *std::exchange(cached, static_cast<Range*>(cached->next));
-    if (outside != 0 && range.closed_at() >= outside) {
-      const std::scoped_lock guard(shard.lock);
-      shard.keep(range);
-      continue;
-    }
-    if (outside != 0) range.closed_at(outside);
-    if (range.closed_at() <= over) range.shard = nullptr;
-    arena_.put(range);
-  }
-  shard.free.for_each([&, last = over](Range& range) {
-    if (range.closed_at() <= last) arena_.clear(range);
-  });
-}
-
-// Streams are asked, and may end, without a lock.
-void Core::settle_waiting(Shard& shard) noexcept {
-  Range* waiting = nullptr;
-  {
-    const std::scoped_lock guard(shard.lock);
-    waiting = shard.take_waiting();
-  }
-  if (!waiting) return;
-  spi::Block::Unfinished known;
-  Range* over = nullptr;
-  Range* not_over = nullptr;
-  while (waiting) {
-    Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
-    Range*& list = range.settle_uses(known) ? over : not_over;
-    range.next = list;
-    list = &range;
-  }
-  const std::scoped_lock guard(shard.lock);
-  while (over) shard.keep(*std::exchange(over, static_cast<Range*>(over->next)));
-  while (not_over) shard.wait(*std::exchange(not_over, static_cast<Range*>(not_over->next)));
-  shard.settle_at = 2 * shard.waiting_count + 32;
-}
-
-void Core::settle_left() noexcept {
-  Range* waiting = nullptr;
-  {
-    const Lock lock(mutex_);
-    waiting = std::exchange(left_, nullptr);
-  }
-  spi::Block::Unfinished known;
-  while (waiting) {
-    Range& range = *std::exchange(waiting, static_cast<Range*>(waiting->next));
-    const bool over = range.settle_uses(known);
-    const Lock lock(mutex_);
-    if (over) {
-      arena_.put(range);
-    } else {
-      range.next = std::exchange(left_, &range);
-    }
-  }
-}
-
 std::size_t Core::in_use() const noexcept {
   std::size_t bytes = 0;
-  for (Shard* shard = shards_; shard; shard = shard->next) {
-    bytes += shard->in_use;
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    shard->for_each_cache([&](const Cache& cache) { bytes += cache.in_use(); });
   }
   return bytes;
-}
-
-void Core::note_peaks() noexcept {
-  std::size_t bytes = 0;
-  for (Shard* shard = shards_; shard; shard = shard->next) {
-    bytes += shard->in_use;
-    peak_in_use_ = std::max<std::size_t>(peak_in_use_, shard->peak);
-  }
-  peak_in_use_ = std::max(peak_in_use_, bytes);
 }
 
 void Core::fill(Shortage& shortage) const noexcept {

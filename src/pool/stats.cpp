@@ -13,13 +13,15 @@ PoolStats Core::pool_stats() const {
   const Lock lock(mutex_);
   all.allocations = allocations_;
   stats.reuses = reuses_;
-  for (Shard* shard = shards_; shard; shard = shard->next) {
-    all.in_use += shard->in_use;
-    all.live_buffers += shard->live();
-    all.allocations += shard->allocations;
-    all.peak_in_use = std::max<std::size_t>(all.peak_in_use, shard->peak);
-    stats.reuses += shard->hits();
-    ++stats.streams;
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    shard->for_each_cache([&](const Cache& cache) {
+      all.in_use += cache.in_use();
+      all.live_buffers += cache.live();
+      all.allocations += cache.allocations();
+      all.peak_in_use = std::max<std::size_t>(all.peak_in_use, cache.peak());
+      stats.reuses += cache.hits();
+    });
+    if (shard->caches && !shard->closed) ++stats.streams;
   }
   all.peak_in_use = std::max({all.peak_in_use, all.in_use, peak_in_use_});
   all.reserved = arena_.bytes;

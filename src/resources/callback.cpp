@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "external.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
@@ -54,7 +54,7 @@ class CallbackResource final : public MemoryResource {
 
   std::size_t trim(std::size_t /*bytes_to_keep*/) override {
     const auto before = stats().reserved;
-    detail::drain_releases(device().state());
+    detail::drain_releases(device().state());  // they end with memory that others own, too
     return before - std::min(before, stats().reserved);
   }
 

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/resources/debug.hpp"
 
+#include <chrono>
 #include <limits>
 
 #include "leases.hpp"
-#include "reclaim.hpp"
 #include "resources/adaptor.hpp"
 #include "resources/keeper.hpp"
 #include "weir/spi/device_state.hpp"
 
 namespace weir {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long, before it fails, an allocation waits for closed memory to be looked at; and how many bytes may wait for that
+// before allocations do some of the looking themselves.
+constexpr std::chrono::seconds patience{1};
+constexpr std::size_t most_waiting = std::size_t{16} << 20;
 
 class Debug final : public detail::Adaptor<DebugResource> {
  public:
@@ -24,9 +31,9 @@ class Debug final : public detail::Adaptor<DebugResource> {
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = upstream_->stats().reserved;
     if (is_exportable()) detail::settle_leases();
-    detail::drain_releases(device().state());  // what was closed is looked at, and kept
+    keeper_->drain();  // what was closed is looked at, and kept
     keeper_->give_back_kept(detail::Keeper::Look::at_all);
-    detail::drain_releases(device().state());
+    keeper_->drain();
     upstream_->trim(bytes_to_keep);
     const auto after = upstream_->stats().reserved;
     return before > after ? before - after : 0;
@@ -51,8 +58,9 @@ class Debug final : public detail::Adaptor<DebugResource> {
       return refused(shortage);
     }
     const spi::Request wanted{guarded.total(), request.alignment, request.stream};
+    if (keeper_->waiting() > most_waiting) keeper_->settle();
     spi::Block* block = take(wanted, shortage);
-    if (!block && keeper_->give_back_kept(detail::Keeper::Look::where_quick)) {
+    for (const auto deadline = Clock::now() + patience; !block && keeper_->give_back_some(deadline);) {
       shortage = {};
       block = take(wanted, shortage);
     }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "host_bytes.hpp"
-#include "reclaim.hpp"
 #include "staging.hpp"
 #include "transfer.hpp"
 #include "weir/buffer.hpp"
@@ -24,7 +23,7 @@ bool out_of_sight(const spi::Segment& segment) noexcept {
 }  // namespace
 
 Keeper::Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how)
-    : upstream_(std::move(upstream)), name_(std::move(name)), options_(options), give_back_(how) {}
+    : upstream_(std::move(upstream)), name_(std::move(name)), options_(options), give_back_(how), queue_(upstream_->device().state()) {}
 
 void Keeper::fork(spi::ForkMoment moment) noexcept {
   moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
@@ -46,14 +45,31 @@ void Keeper::closed(spi::Block& block) noexcept {
   guarded->leave();
   if (out_of_sight(*block.segment)) return give_back(std::move(guarded));
   try {
-    run_after(*block.segment->device, block.uses(), [self = shared_from_this(), one = guarded.get()] {
-      one->block->forget_points();
-      self->look_at_guards(Owned(one));
-    });
-    (void)guarded.release();
+    auto points = block.uses();
+    block.keep_uses();
+    after(std::move(points), guarded, [](Keeper& self, Owned one) { self.look_at_guards(std::move(one)); });
   } catch (const std::exception& why) {
     give_back_unseen(std::move(guarded), why);
   }
+}
+
+// Hand `guarded` to `action` once all points have passed. Throws for want of memory, and then has not taken it.
+template <class Action>
+void Keeper::after(std::vector<spi::Point> points, Owned& guarded, Action action) {
+  const auto bytes = guarded->total();
+  waiting_bytes_ += bytes;
+  try {
+    run_after(queue_, std::move(points),
+              [self = shared_from_this(), one = guarded.get(), bytes, action = std::move(action)]() mutable {
+                self->waiting_bytes_ -= bytes;
+                one->block->forget_uses();
+                action(*self, Owned(one));
+              });
+  } catch (...) {
+    waiting_bytes_ -= bytes;
+    throw;
+  }
+  (void)guarded.release();
 }
 
 bool Keeper::keeps(const Guarded& guarded) const noexcept {
@@ -123,19 +139,15 @@ void Keeper::look_on_device(Owned& guarded, const Places& places, bool poison,
   const Event end = helper.record();
   const Stream stream = helper;
   recycle_helper(std::move(helper));
-  run_after(device, {{spi::Ref<spi::StreamState>::retain(end.timeline()), end.value()}},
-            [self = shared_from_this(), one = guarded.get(), copy, places, stream, next] {
-              Owned looked_at(one);
-              one->block->forget_points();
-              const bool lost = stream.state().lost() || out_of_sight(*one->block->segment);
-              if (!lost) self->judge_copy(*one, places, *copy);
-              try {
-                recycle_staging(std::move(*copy), stream);
-              } catch (const std::exception&) {  // closed, then
-              }
-              ((*self).*(lost ? &Keeper::give_back : next))(std::move(looked_at));
-            });
-  (void)guarded.release();
+  after({{spi::Kept(*end.timeline()), end.value()}}, guarded, [copy, places, stream, next](Keeper& self, Owned one) {
+    const bool lost = stream.state().lost() || out_of_sight(*one->block->segment);
+    if (!lost) self.judge_copy(*one, places, *copy);
+    try {
+      recycle_staging(std::move(*copy), stream);
+    } catch (const std::exception&) {  // closed, then
+    }
+    (self.*(lost ? &Keeper::give_back : next))(std::move(one));
+  });
 }
 
 void Keeper::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept {
@@ -210,7 +222,27 @@ void Keeper::end() noexcept {
   give_back_kept(Look::at_all);
 }
 
-void Keeper::give_back(Owned guarded) noexcept { give_back_(*upstream_, *guarded->block); }
+void Keeper::give_back(Owned guarded) noexcept {
+  give_back_(*upstream_, *guarded->block);
+  ++given_back_;
+}
+
+bool Keeper::give_back_some(std::chrono::steady_clock::time_point deadline) noexcept {
+  const auto before = given_back_.load();
+  for (unsigned round = 0; waiting() != 0 || round == 0; ++round) {
+    if (!queue_.settle()) sync::pause(round);
+    give_back_kept(Look::where_quick);
+    if (given_back_.load() != before) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+  }
+  return false;
+}
+
+// One look may be followed by another.
+void Keeper::drain() {
+  constexpr int looks = 2;
+  for (int i = 0; i < looks; ++i) queue_.drain();
+}
 
 void Keeper::give_back_unseen(Owned guarded, const std::exception& why) noexcept {
   const auto* error = dynamic_cast<const Error*>(&why);

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 
+#include "releases.hpp"
 #include "resources/guarded.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/resources/debug.hpp"
@@ -37,6 +39,14 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   };
   /// Give upstream everything that is kept. Whether there was anything.
   bool give_back_kept(Look look) noexcept;
+  /// Bytes that wait to be looked at.
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
+  /// Look at what can be looked at. Whether there was anything.
+  bool settle() noexcept { return queue_.settle(); }
+  /// The same, and wait for it until `deadline`. Whether upstream got anything.
+  bool give_back_some(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// Look at everything that was closed before, and wait for what that takes.
+  void drain();
   /// The resource ends: keep nothing any more.
   void end() noexcept;
 
@@ -69,6 +79,8 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept;
   void keep(Owned guarded) noexcept;
   void give_back(Owned guarded) noexcept;
+  template <class Action>
+  void after(std::vector<spi::Point> points, Owned& guarded, Action action);
   void give_back_unseen(Owned guarded, const std::exception& why) noexcept;
   [[nodiscard]] bool keeps(const Guarded& guarded) const noexcept;
 
@@ -78,6 +90,9 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   const GiveBack give_back_;
   std::atomic<std::uint64_t> violations_{0};
   std::atomic<bool> told_lost_{false};  // that the device is
+  std::atomic<std::size_t> waiting_bytes_{0};
+  std::atomic<std::uint64_t> given_back_{0};  // blocks
+  ReleaseQueue queue_;
 
   std::mutex mutex_;
   Live live_;

@@ -14,7 +14,7 @@
 
 #include "fds.hpp"
 #include "leases.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "sink.hpp"
 #include "staging.hpp"
 #include "weir/error.hpp"
@@ -68,7 +68,8 @@ struct Leftovers {
 
 std::ostream& operator<<(std::ostream& out, const Leftovers& left) {
   out << left.threads << " threads, " << left.fds << " fds, " << left.mappings << " mappings, " << left.leases
-      << " leases, " << left.bytes << " bytes, " << left.buffers << " buffers, " << left.owners << " owners of the resources";
+      << " leases, " << left.bytes << " bytes, " << left.buffers << " buffers, " << left.owners
+      << " owners of the resources";
   for (const auto& [name, count] : left.objects) out << ", " << count << ' ' << name;
   return out;
 }
@@ -87,9 +88,13 @@ std::size_t threads() {
 }
 
 Leftovers leftovers(const Stage& stage, Injector& injector) {
-  const std::size_t fds = open_fds();  // first: it settles leases
+  const auto resources = {std::cref(stage.plain), std::cref(stage.readable), std::cref(stage.shareable)};
+  for (const ResourcePtr& resource : resources) {
+    if (resource) (void)resource->trim(0);  // spare blocks: there may have been one more at a time
+  }
+  const std::size_t fds = open_fds();  // before the rest: it settles leases
   Leftovers left{threads(), fds, shared_mappings(), detail::granted_leases(), 0, 0, 0, injector.alive()};
-  for (const ResourcePtr& resource : {std::cref(stage.plain), std::cref(stage.readable), std::cref(stage.shareable)}) {
+  for (const ResourcePtr& resource : resources) {
     if (!resource) continue;
     left.bytes += resource->stats().reserved;
     left.buffers += resource->stats().live_buffers;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "hold.hpp"
+#include "releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/host.hpp"
@@ -330,7 +331,7 @@ void borrow_memory(const Stage& stage) {
     borrowed.close();
   }
   stream.synchronize();
-  (void)stage.readable->trim(0);  // the release may be the worker's
+  detail::drain_releases(stage.device.state());  // the release may be the library's thread's
   require(*released == 1, "release of borrowed memory");
 }
 

@@ -6,6 +6,7 @@
 #include "inject/system_calls.hpp"
 #include "inject/vulkan.hpp"
 #include "loop.hpp"
+#include "releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/vulkan.hpp"
 
@@ -69,7 +70,7 @@ void wrap_native_buffer(const Stage& stage) {
     wrapped.close();
   }
   stream.synchronize();
-  (void)stage.readable->trim(0);  // the release may be the worker's
+  detail::drain_releases(stage.device.state());  // the release may be the library's thread's
   require(released == 1, "release of a wrapped buffer");
   vulkan::invalidate(owner);
   require(owner.host_data()[0] == std::byte{1}, "bytes of a wrapped buffer");

@@ -6,9 +6,10 @@
 #include <algorithm>
 
 #include "recycling.hpp"
-#include "weir/resources/pool.hpp"
+#include "settle.hpp"
 #include "sink.hpp"
 #include "weir/dlpack.hpp"
+#include "weir/resources/pool.hpp"
 #if WEIR_HAS_VULKAN
 #include "weir/vulkan.hpp"
 #endif
@@ -76,8 +77,8 @@ void Player::play() {
 }
 
 void Player::at(const std::string& what) {
-  where_ = (line_ < program_.size() ? "line " + std::to_string(line_ + 1) + " `" : "after the last line `") +
-           what + '`';
+  where_ =
+      (line_ < program_.size() ? "line " + std::to_string(line_ + 1) + " `" : "after the last line `") + what + '`';
   watch_("process " + std::to_string(process_) + ", " + where_);
 }
 
@@ -203,8 +204,7 @@ void Player::probe(bool done, const Moment& moment) const {
   for (const auto& [number, gate] : model_.gates) {
     if (gate.process == process_ && !gate.open) ours |= Gates{1} << number;
   }
-  if (done && (moment.must & ours) != 0)
-    throw std::runtime_error("done, although a gate before it is closed");
+  if (done && (moment.must & ours) != 0) throw std::runtime_error("done, although a gate before it is closed");
 }
 
 void Player::take_tensor(const Op& op) {
@@ -244,8 +244,7 @@ void Player::take_tensor(const Op& op) {
       auto own = parcels_.extract(a[1]);
       ipc::Descriptor descriptor = own ? std::move(own.mapped()) : link_->receive(a[1]);
       Buffer opened = ipc::open(std::move(descriptor), streams_.at(a[2]));
-      if (opened.size() != model_.parcels.at(a[1]).size)
-        throw std::runtime_error("the buffer has another size");
+      if (opened.size() != model_.parcels.at(a[1]).size) throw std::runtime_error("the buffer has another size");
       buffers_.emplace(a[0], std::move(opened));
       return;
     }
@@ -288,9 +287,8 @@ void Player::finish() {
     (void)resource->trim(0);
     const ResourceStats stats = resource->stats();
     if (stats.live_buffers != 0 || stats.in_use != 0 || stats.reserved != 0) {
-      throw std::runtime_error(std::to_string(stats.live_buffers) + " buffers live, " +
-                               std::to_string(stats.in_use) + " bytes in use, " +
-                               std::to_string(stats.reserved) + " reserved");
+      throw std::runtime_error(std::to_string(stats.live_buffers) + " buffers live, " + std::to_string(stats.in_use) +
+                               " bytes in use, " + std::to_string(stats.reserved) + " reserved");
     }
   }
   require_silence();
@@ -300,12 +298,12 @@ void Player::finish() {
 }
 
 // The deleter of an import runs on a thread of the library when its uses have passed, and ends memory that
-// may be an import as well, and of another device: each round of trims waits for one more of them.
+// may be an import as well, and of another device: each round waits for one more of them.
 void Player::await_deleters() {
   const auto imported = [](const auto& tensor) { return tensor.second.imported; };
   for (auto left = std::count_if(model_.tensors.begin(), model_.tensors.end(), imported); left > 0; --left) {
     at("wait for the deleters of imports");
-    for (const Device& on : devices()) (void)weir::make_resource(on, on.default_kind())->trim(0);
+    await_releases();
   }
 }
 
@@ -345,13 +343,11 @@ void Player::check(const Reading& reading) const {
   if (wrong == 0) return;
   std::string message;
   if (reading.line < program_.size()) {
-    message =
-        "what line " + std::to_string(reading.line + 1) + " `" + to_text(program_[reading.line]) + "` read: ";
+    message = "what line " + std::to_string(reading.line + 1) + " `" + to_text(program_[reading.line]) + "` read: ";
   }
-  message += std::to_string(wrong) + " of " + std::to_string(reading.bytes.size()) +
-             " bytes are wrong; byte " + std::to_string(first) + " is " +
-             std::to_string(std::to_integer<int>(reading.bytes[first])) + ", expected " +
-             std::to_string(reading.expected[first]);
+  message += std::to_string(wrong) + " of " + std::to_string(reading.bytes.size()) + " bytes are wrong; byte " +
+             std::to_string(first) + " is " + std::to_string(std::to_integer<int>(reading.bytes[first])) +
+             ", expected " + std::to_string(reading.expected[first]);
   throw std::runtime_error(message + origin(reading.bytes, first));
 }
 

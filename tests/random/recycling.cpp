@@ -47,8 +47,8 @@ spi::Block* Recycling::take_kept(const spi::Request& request) {
     found = std::move(*last);
     kept_.erase(std::next(last).base());
   }
-  for (const spi::Point& point : found.points) request.stream->wait({point.stream, point.value});
-  (void)found.block->take_points();
+  for (const spi::Point& point : found.points) request.stream->state().put(spi::WaitOp{point.stream, point.value});
+  found.block->forget_uses();
   // Its store holds a count of the stream and will drop one.
   const auto before = spi::Ref<spi::StreamState>::adopt(found.block->stream);
   found.block->stream = spi::Ref<spi::StreamState>::retain(&request.stream->state()).detach();

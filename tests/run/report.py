@@ -24,7 +24,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 BACKENDS = ("host", "vulkan", "cuda")
-COUNTERS = ("injected_failures", "random_programs", "fuzz_runs")  # properties in the XML
+COUNTERS = ("injected_failures", "random_programs", "schedules", "fuzz_runs")  # properties in the XML
 MAX_REASONS = 8  # shown per suite
 
 

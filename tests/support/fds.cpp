@@ -4,23 +4,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "settle.hpp"
 #include "weir/host.hpp"
 #include "weir/resources/pool.hpp"
 
 namespace weir::test {
 namespace {
-
-// Memory of earlier tests goes back behind them, on every device: trimming any plain resource of a device waits for it.
-void settle_releases() {
-  static const auto& resources = *new std::vector<ResourcePtr>([] {
-    std::vector<ResourcePtr> one_each;
-    for (const Device& device : devices()) {
-      if (!device.kinds().empty()) one_each.push_back(make_resource(device, device.kinds().front().kind));
-    }
-    return one_each;
-  }());
-  for (const ResourcePtr& resource : resources) resource->trim(0);
-}
 
 // Files of exports whose importers are done are closed by a thread of the library, and its own with the last of them.
 // Trimming any pool that exports waits for it.
@@ -35,7 +24,7 @@ namespace fs = std::filesystem;
 
 std::size_t open_fds() {
   settle_leases();
-  settle_releases();
+  await_releases();  // memory of earlier tests goes back behind them
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++count;
   return count - 1;  // the iterator's own

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -51,14 +52,14 @@ class FakeStream final : public spi::StreamState {
   /// Every question from now on throws.
   void break_device() {
     const std::lock_guard lock(mutex_);
-    broken_ = true;
+    broken_ = std::make_exception_ptr(Error(Errc::device_lost, "broken by hand"));
     changed_.notify_all();
   }
   [[nodiscard]] bool overlapped() const { return overlapped_; }
 
   static spi::Op fill() { return spi::FillOp{{}, 1, 0, 1}; }
   static spi::Op call(std::function<void()> function) { return spi::CallOp{std::move(function)}; }
-  spi::Op wait_op(std::uint64_t value) { return spi::WaitOp{spi::Ref<spi::StreamState>::retain(this), value}; }
+  spi::Op wait_op(std::uint64_t value) { return spi::WaitOp{spi::Kept(*this), value}; }
 
  private:
   ~FakeStream() override {
@@ -109,7 +110,7 @@ class FakeStream final : public spi::StreamState {
     return changed_.wait_for(lock, timeout, there) ? WaitStatus::ready : WaitStatus::timeout;
   }
   [[nodiscard]] std::uint64_t known() const {
-    if (broken_) throw Error(Errc::device_lost, "broken by hand");
+    if (broken_) std::rethrow_exception(broken_);
     return finished_;
   }
 
@@ -125,7 +126,7 @@ class FakeStream final : public spi::StreamState {
   std::condition_variable changed_;
   std::vector<std::string> log_;
   std::uint64_t finished_ = 0;
-  bool broken_ = false;
+  std::exception_ptr broken_;  // made beforehand: it is thrown where there is no memory, too
   std::atomic<bool> refuse_{false}, inside_{false}, overlapped_{false};
 };
 

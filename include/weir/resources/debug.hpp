@@ -27,8 +27,9 @@ struct DebugOptions {
 /// looked at by the thread that closes when all uses are over, else by a worker; what only a device reaches
 /// is copied to the host by a stream of its own. For the same reason memory does not go back in stream order:
 /// it is free again when its uses are over and it was looked at; while it is kept, so is its allocation
-/// stream. When upstream is exhausted, kept memory goes back at once, and what only a device reaches is not
-/// looked at a second time then; `trim` looks at all of it.
+/// stream. What waits to be looked at is bounded: allocations look, too, when it is more than 16 MiB. When upstream is
+/// exhausted, an allocation waits up to a second for closed memory to be looked at; kept memory goes back at once, and what
+/// only a device reaches is not looked at a second time then; `trim` looks at all of it.
 ///
 /// Exportable memory is not kept: other processes may rightly use it after the buffer's end.
 ///

@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a resource keeps beside a stream and finds again through the stream itself: without a hash, and never for
-// another stream that got the same native handle. A pool's per-stream shard is one.
+// another stream that got the same native handle. A pool's shard is one, and so is each thread's cache of it.
 
-#include <atomic>
 #include <cstdint>
 
 #include "weir/fwd.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir::spi {
+
+/// What an owner of attachments is told when a stream ends. Called under the lock of all attachments. May take the owner's
+/// locks; must not ask a driver, and must not drop a use of any stream.
+struct AttachmentEvents {
+  enum class Answer { done, more, gone };
+  /// The last use of the stream is about to be given up. True when the object needs the stream: it has taken that use
+  /// over then, and drops it later.
+  bool (*keeps)(void* object) noexcept;
+  /// Nobody uses the stream any more; its last value is `last`.
+  void (*closed)(void* object, std::uint64_t last) noexcept;
+  /// That value has been passed. `more`: there is more to do than one call should, it is called again. `gone`: the
+  /// object has ended, and is detached.
+  Answer (*over)(void* object) noexcept;
+};
 
 /// One object of one owner beside one stream. The record lives as long as the stream and is used again when it is
 /// detached; the object is its owner's.
 struct Attachment {
-  struct Progress {
-    std::uint64_t outside;  ///< a value that covers what others put on the stream before; 0 when nobody does
-    std::uint64_t over;     ///< nothing up to this value can touch memory any more
-  };
-  static constexpr std::uint64_t detached = 0;
-  static constexpr std::uint64_t kept = ~std::uint64_t{0};
-  /// Called when the last count of the stream is about to go, under the lock of all attachments. May take the owner's
-  /// locks; must not ask the driver or drop a count of any stream. Returns `detached`; or `kept` when the stream
-  /// has gained a count meanwhile (retain), or has to be looked at once more; or a value of the stream, to be asked
-  /// again after it.
-  using Unused = std::uint64_t (*)(void* object, const Progress& progress) noexcept;
-
-  std::atomic<const void*> owner{nullptr};  ///< null while detached
-  void* object = nullptr;
-  Unused unused = nullptr;
-  Attachment* next = nullptr;
+  sync::Atomic<const void*> owner{nullptr};  ///< null while detached; set last
+  sync::Plain<sync::ThreadId> thread = 0;    ///< for whom it is; 0 for everybody
+  sync::Plain<void*> object = nullptr;
+  sync::Plain<const AttachmentEvents*> events = nullptr;  ///< null: the owner has another one that is told
+  sync::Plain<Attachment*> next = nullptr;
 };
 
-/// While one exists, no stream with attachments ends.
+/// While one exists, no stream with attachments ends, and nobody else attaches or detaches.
 class AttachmentLock {
  public:
   AttachmentLock() noexcept;
@@ -39,7 +42,7 @@ class AttachmentLock {
   AttachmentLock(const AttachmentLock&) = delete;
   AttachmentLock& operator=(const AttachmentLock&) = delete;
 
-  /// Forget what `owner` attached to `stream`.
+  /// Forget everything that `owner` attached to `stream`.
   void detach(StreamState& stream, const void* owner) noexcept;
 };
 

@@ -3,7 +3,6 @@
 // What a driver gives. One cuMemAlloc, one VMM handle, one VkDeviceMemory with its VkBuffer, one mmap = one Segment.
 // Every Buffer of every resource is a range of one.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +11,7 @@
 #include "weir/fwd.hpp"
 #include "weir/spi/location.hpp"
 #include "weir/spi/ref.hpp"
+#include "weir/spi/sync.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::spi {
@@ -79,8 +79,8 @@ class Segment {
   virtual ~Segment();
 
  private:
-  std::atomic<std::uint32_t> owners_{1};
-  std::atomic<std::uint64_t> id_high_{0}, id_low_{0};
+  sync::Atomic<std::uint32_t> owners_{1};
+  sync::Atomic<std::uint64_t> id_high_{0}, id_low_{0};
 };
 
 }  // namespace weir::spi

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_state.cpp and stream_worker.cpp,
-// the same for every backend) numbers the work, keeps what cannot be submitted yet in a software queue, and answers
-// questions from numbers it already knows. The back half (the do_ functions, one class per backend) talks to the driver.
+// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_*.cpp, the same for every backend)
+// numbers the work, keeps what cannot be submitted yet in a software queue, answers questions from numbers it already knows,
+// and owns what waits for its points. The back half (the do_ functions, one class per backend) talks to the driver.
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
-#include <thread>
 #include <variant>
 
 #include "weir/spi/attachment.hpp"
 #include "weir/spi/fork_link.hpp"
+#include "weir/spi/job.hpp"
+#include "weir/spi/kept.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
+#include "weir/spi/sync.hpp"
+#include "weir/spi/use_count.hpp"
+#include "weir/spi/waiter.hpp"
 #include "weir/stream.hpp"
+
+namespace weir::detail {
+class Watcher;
+}
 
 namespace weir::spi {
 
@@ -46,7 +52,7 @@ struct CallOp {
 
 /// Order what follows after a point of another timeline.
 struct WaitOp {
-  Ref<StreamState> other;
+  Kept other;
   std::uint64_t value;
 };
 
@@ -70,8 +76,18 @@ struct NativeOp {};
 
 using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
-/// A timeline. Counted by Streams, Events, Buffers and its own worker. Values grow by one per operation; a value is
-/// *submitted* once the driver has it and *reached* once it is complete. Everything public is thread-safe.
+/// How far a timeline is, for those that keep memory by stream.
+struct Progress {
+  std::uint64_t outside;  ///< a value that covers what others put on the stream before; 0 when nobody does
+  std::uint64_t over;     ///< nothing up to this value can touch memory any more
+};
+
+/// A timeline. Values grow by one per operation; a value is *submitted* once the driver has it and *reached* once it is
+/// complete. Everything public is thread-safe.
+///
+/// It has two counts. A *use* (Ref) is held by whoever may name the stream: Streams, Events, live Buffers. With the last use
+/// the timeline is *closed*: its native stream is the application's to destroy, and nobody asks the driver about it again,
+/// only about events recorded before. Whoever merely waits for a point of it *keeps* it (Kept), as does the queue of what waits.
 class StreamState {
  public:
   explicit StreamState(DeviceState& device);
@@ -85,22 +101,44 @@ class StreamState {
   /// submits it later. Throws what the driver's refusal throws, then nothing was put.
   std::uint64_t put(Op op);
 
-  /// A value that covers all work so far, also work that came from outside weir. Costs no driver call.
+  /// A value that covers all work so far, also work that came from outside weir, which costs a driver call. On the library's
+  /// own threads it covers work from outside only up to the last value: they may not ask an application's stream.
   std::uint64_t position() noexcept;
   /// As above, and recorded in the driver now, so that it does not cover later work.
   std::uint64_t mark();
   /// The last value given out; costs one load. Work from outside weir may come after it.
   std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
-  /// How far the work is; asks the driver. For who keeps memory by stream.
-  Attachment::Progress progress() noexcept;
+  /// Of a stream on which others put work: cover what they have put until now, so that nobody needs to ask later.
+  void mark_outside() noexcept;
+  /// How far the work is; asks the driver. Of an application's stream that nobody may name any more, only what was marked.
+  enum class Named { yes, no };
+  Progress progress(Named named) noexcept;
 
-  /// Whether `value` is complete. Never blocks; may submit a marker and flush.
-  bool reached(std::uint64_t value);
+  /// Whether `value` is complete. Never blocks; may submit a marker and flush. False also when the driver could not be
+  /// asked just now: while somebody captures the stream, without memory.
+  bool reached(std::uint64_t value) noexcept;
+  /// The same from what is known already: costs one load.
+  bool known_reached(std::uint64_t value) const noexcept { return reached_.load(std::memory_order_acquire) >= value; }
   /// Whether nothing up to `value` can touch memory any more: it is complete, or the timeline is lost and what the
   /// driver had of it is over. Never blocks. Memory may be reused only then.
-  bool finished(std::uint64_t value);
-  /// Block until complete; a negative timeout means no limit.
+  bool finished(std::uint64_t value) noexcept;
+  /// Block until complete; a negative timeout means no limit. Throws when the driver could not be asked and may be asked
+  /// again.
   WaitStatus wait_for(std::uint64_t value, std::chrono::nanoseconds timeout);
+
+  /// Have `passed(waiter)` called once nothing up to `value` can touch memory any more, by whoever looks after that
+  /// (`settle`). With `watched`, a thread of the library looks in the end; also if `or_if` says so in the step in which the
+  /// waiter joins the queue: who sets it and then calls watch() misses nobody. False when the value is known to be reached:
+  /// then nothing is called. The timeline is kept until then. Needs no memory.
+  [[nodiscard]] bool after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
+                           const sync::Atomic<bool>* or_if = nullptr) noexcept;
+  /// Whoever used the timeline will only keep it, and wait for `value`: it can still be found out when nobody uses it.
+  void awaited(std::uint64_t value) noexcept;
+  /// Let a thread of the library look after what waits already, too.
+  void watch() noexcept;
+  /// Look after what waits: call at most `most` of those whose values have passed. Costs what has passed, and at most one
+  /// question to the driver beside it. Returns how many were called.
+  std::size_t settle(std::size_t most = ~std::size_t{0}) noexcept;
   /// Hand everything submitted so far to the device.
   void flush();
 
@@ -116,34 +154,30 @@ class StreamState {
   /// Throw the error that ended it, if any.
   void throw_if_lost();
 
-  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
-  /// As retain, unless the last owner is gone already; for caches that hold no count.
-  bool try_retain() noexcept {
-    auto owners = owners_.load(std::memory_order_relaxed);
-    while (owners != 0) {
-      if (owners_.compare_exchange_weak(owners, owners + 1, std::memory_order_relaxed)) return true;
-    }
-    return false;
-  }
-  [[nodiscard]] bool has_one_owner() const noexcept { return owners_.load(std::memory_order_acquire) == 1; }
+  // Uses.
+  void retain() noexcept { uses_.add(); }
+  /// As retain, unless the timeline is closed; for those that hold no use.
+  bool try_retain() noexcept { return uses_.try_add(); }
   void release() noexcept {
-    auto owners = owners_.load(std::memory_order_relaxed);
-    while (owners != 1) {
-      if (owners_.compare_exchange_weak(owners, owners - 1, std::memory_order_acq_rel)) return;
-    }
-    release_last();
+    if (!uses_.drop()) release_last();
+  }
+  [[nodiscard]] bool closed() const noexcept { return uses_.ended(); }
+
+  void keep() noexcept { kept_.fetch_add(1, std::memory_order_relaxed); }
+  void unkeep() noexcept {
+    if (kept_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
   }
 
-  /// What `owner` attached, or null. The caller keeps both the stream and the owner alive.
-  void* attached(const void* owner) const noexcept {
+  /// What `owner` attached for that thread (0: for everybody), or null. The caller keeps the owner alive, and the stream.
+  void* attached(const void* owner, sync::ThreadId thread = 0) const noexcept {
     for (const Attachment* one = attachments_.load(std::memory_order_acquire); one; one = one->next) {
-      if (one->owner.load(std::memory_order_acquire) == owner) return one->object;
+      if (one->owner.load(std::memory_order_acquire) == owner && one->thread == thread) return one->object;
     }
     return nullptr;
   }
-  /// Attach `object` for `owner`, unless another thread was faster; return what is attached now. Throws only for want of
-  /// memory, and then attached nothing.
-  void* attach(const void* owner, void* object, Attachment::Unused unused);
+  /// Attach `object` for `owner`, unless another thread was faster; return what is attached now. The caller holds a use.
+  /// Throws only for want of memory, and then attached nothing.
+  void* attach(const void* owner, sync::ThreadId thread, void* object, const AttachmentEvents* events);
 
  protected:
   virtual ~StreamState();
@@ -179,7 +213,9 @@ class StreamState {
   /// the own backend only once the driver has it (`put` blocks until then: a device-side wait for work that is not
   /// submitted can occupy the hardware queue which that work needs).
   virtual bool foreign() const noexcept { return false; }
-  /// Last reference is gone. Default: delete this. Pending work must still complete.
+  /// The last use is gone. From now on the first group is not called for a foreign stream, whose native handle may end.
+  virtual void do_close() noexcept {}
+  /// Nobody keeps the timeline any more. Default: delete this. Pending work must still complete.
   virtual void destroy() noexcept { delete this; }
 
   /// Everything up to `value` is complete; for back halves that know without being asked.
@@ -192,8 +228,9 @@ class StreamState {
     Op op;
     std::uint64_t value;
   };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<sync::Mutex>;
   bool must_hold(const Op& op) const noexcept;
+  std::uint64_t hold(Op&& op);
   void submit(Op& op, std::uint64_t value);
   void submit_held(Op& op, std::uint64_t value);
   void free_later(FreeOp& op, std::uint64_t value) noexcept;
@@ -201,12 +238,35 @@ class StreamState {
   void take_turn(Lock& lock);
   bool try_mark();
   void mark_in_turn();
+  void mark_up_to(std::uint64_t value);
   void end_turn(Lock& lock) noexcept;
+  static bool says_gone(const std::exception_ptr& error) noexcept;
+  bool become_lost(const std::exception_ptr& error) noexcept;
+  void report_lost() noexcept;
+  void lose_if_gone(const std::exception_ptr& error) noexcept;
+  template <class Action>
+  static void until_possible(StreamState& asked, const Action& action);
   void start_worker();
   void work() noexcept;
+
+  // stream_ends.cpp
   friend class AttachmentLock;
   void release_last() noexcept;
+  [[nodiscard]] bool has_memory() const noexcept;
+  bool kept_in_use() noexcept;
+  void close() noexcept;
+  std::uint64_t seal() noexcept;
+  [[nodiscard]] bool mark_for_good() noexcept;
+  bool tell_over() noexcept;
   void end() noexcept;
+  /// What waits for the last value of a closed timeline, and what goes on with it on the library's thread.
+  struct End : Waiter, Job {
+    StreamState* of;
+  };
+
+  // stream_waiting.cpp
+  friend class detail::Watcher;
+  Waiter* take_passed(std::uint64_t first, std::size_t most, Kept& of_queue) noexcept;
 
   // stream_fork.cpp
   friend class ForkLink;
@@ -218,31 +278,43 @@ class StreamState {
 
   DeviceState* device_;
   std::uint64_t id_;
-  std::atomic<std::uint32_t> owners_{1};
-  std::atomic<Attachment*> attachments_{nullptr};
+  UseCount uses_;
+  sync::Atomic<std::uint32_t> kept_{1};  // all uses together, the worker, the queue of what waits, and each Kept
+  sync::Atomic<Attachment*> attachments_{nullptr};
 
-  std::mutex mutex_;
-  std::condition_variable changed_;       // queue_, turn_, submitted_, lost_
-  std::list<Pending> queue_;              // held back, in order; the worker leaves the one it works on in front
-  bool turn_ = false;                     // somebody is inside the first group
-  bool worker_ = false;                   // a worker thread exists
-  bool mark_wanted_ = false;              // asked for while somebody else had the turn
-  bool forking_ = false;                  // a fork waits for the turn
-  bool calling_ = false;                  // the worker is inside a host function
+  sync::Mutex mutex_;
+  sync::Condition changed_;                   // queue_, the turn, submitted_, lost_
+  std::list<Pending> queue_;                  // held back, in order; the worker leaves the one it works on in front
+  sync::Plain<std::uint64_t> turn_ = 0;       // whose turn it is to be inside the first group
+  sync::Plain<std::uint64_t> next_turn_ = 0;  // whose it will be who asks next
+  sync::Plain<bool> inside_ = false;          // somebody is
+  sync::Plain<bool> worker_ = false;          // a worker thread exists
+  sync::Plain<bool> mark_wanted_ = false;     // asked for while somebody else had the turn
+  bool forking_ = false;                      // a fork waits for the turn
+  bool calling_ = false;                      // the worker is inside a host function
+  sync::Plain<bool> sealed_ = false;          // closed and foreign: the native stream is not used any more
   std::exception_ptr error_;
-  std::atomic<bool> lost_{false};
-  std::atomic<std::uint64_t> issued_{0};     // last value given out
-  std::atomic<std::uint64_t> submitted_{0};  // last value the driver has
-  std::atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
-  std::atomic<std::uint64_t> reached_{0};    // last value known complete
+  sync::Atomic<bool> lost_{false};
+  sync::Atomic<std::uint64_t> issued_{0};     // last value given out
+  sync::Atomic<std::uint64_t> submitted_{0};  // last value the driver has
+  sync::Atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
+  sync::Atomic<std::uint64_t> reached_{0};    // last value known complete
+  sync::Atomic<std::uint64_t> awaited_{0};    // last value that somebody waits for who does not use the timeline
+
+  End end_;
+
+  sync::Mutex waiting_mutex_;
+  PointQueue<Waiter, Waiter::Order> waiting_;
+  sync::Plain<bool> watched_ = false;    // the library's thread looks after the queue
+  StreamState* next_watched_ = nullptr;  // of that thread
 
   // For a forked child, in which the worker does not exist.
   enum class First : std::uint8_t { untouched, called, over };
-  std::thread::id worker_id_;
-  std::atomic<First> first_{First::untouched};  // how far the worker is with the first of queue_
-  std::atomic<bool> orphaned_{false};           // queue_ is the parent's; needs a new worker when somebody asks
-  std::uint64_t inherited_ = 0;                 // last value of the parent's when work was held back then
-  ForkLink link_{*this};                        // last
+  sync::Thread::id worker_id_;
+  sync::Atomic<First> first_{First::untouched};  // how far the worker is with the first of queue_
+  sync::Atomic<bool> orphaned_{false};           // queue_ is the parent's; needs a new worker when somebody asks
+  std::uint64_t inherited_ = 0;                  // last value of the parent's when work was held back then
+  ForkLink link_{*this};                         // last
 };
 
 }  // namespace weir::spi

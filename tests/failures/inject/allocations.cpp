@@ -25,6 +25,7 @@ std::atomic<long> blocks{0};
 thread_local int unharmed = 0;
 thread_local std::size_t left = 0;  // until the one that fails; 0: none fails
 thread_local bool failed = false;
+thread_local bool goes_on = false;   // it may: whoever asked said that it does without
 thread_local bool for_good = false;  // and all that come after it
 
 void* allocate(std::size_t bytes) {
@@ -57,6 +58,7 @@ void* operator new[](std::size_t bytes) { return allocate(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try {
   return allocate(bytes);
 } catch (const std::bad_alloc&) {
+  goes_on = true;
   return nullptr;
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t& no) noexcept { return operator new(bytes, no); }
@@ -89,7 +91,7 @@ FailingAllocations::FailingAllocations(const Device& device, Injector* driver) :
 FailingAllocations::~FailingAllocations() { set_failure_sink(next_sink); }
 
 void FailingAllocations::arm(std::size_t nth, std::size_t code) {
-  failed = false;
+  failed = goes_on = false;
   for_good = code == 1;
   left = nth;
   counting = true;
@@ -109,6 +111,7 @@ void FailingAllocations::settle() {
 }
 
 const char* FailingAllocations::harmless(const Injected& /*call*/) {
+  if (goes_on) return "asked for by somebody who goes on without";
   return driver_ ? "staging memory that cannot be remembered as a spare is given back" : nullptr;
 }
 

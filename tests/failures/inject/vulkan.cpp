@@ -74,6 +74,7 @@ const char* FailingVulkan::harmless(const Injected& call) {
     if (exhausted && call.call == name) return "asked again once other memory came back, or for a spare only";
   }
   if (call.call == "vkGetSemaphoreCounterValue") return "what is not known to be over is kept, and asked again later";
+  if (exhausted && call.call == "vkWaitSemaphores") return "the thread that waits for others asks again";
   if (call.call == "vkQueueWaitIdle") return "asked only when a device is given back";
   return nullptr;
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "checked_arena.hpp"
-#include "pool/shard.hpp"
+#include "pool/core.hpp"
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
 
@@ -46,6 +46,7 @@ class ArenaTest : public testing::Test {
   static constexpr std::size_t region_bytes = 64 * granule;
 
   void SetUp() override {
+    shard.pending = std::make_unique<PendingRanges>();
     for (int i = 0; i < 3; ++i) {
       kept.push_back(resource->allocate(region_bytes, home));
       arena.add(*resource, *kept.back().block(), false, nullptr, 0);
@@ -57,7 +58,8 @@ class ArenaTest : public testing::Test {
   Stream stream{host_device()};
   std::vector<Buffer> kept;
   Arena arena;
-  Shard shard{nullptr, stream.state(), granule};
+  const PoolPtr pool = make_pool(resource);
+  Shard shard{static_cast<Core&>(*pool), stream.state()};
 };
 
 TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {
@@ -69,7 +71,7 @@ TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {
   b->closed_at(5);
   arena.put(*a);
   arena.put(*b);
-  Range* const whole = arena.cut(shard.free, 8, granule, Search::quick, false);
+  Range* const whole = arena.cut(*shard.pending, 8, granule, Search::quick, false);
   ASSERT_NE(whole, nullptr);
   EXPECT_EQ(whole->closed_at(), 7U);
   whole->shard = nullptr;

@@ -3,6 +3,7 @@
 // An arena and its model do the same steps, and are compared after each. What the steps are, a function of
 // numbers says: random ones in arena_test.cpp, a fuzzer's in fuzz/arena_fuzz.cpp.
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <iterator>
@@ -11,7 +12,7 @@
 
 #include "arena_model.hpp"
 #include "pool/arena.hpp"
-#include "pool/shard.hpp"
+#include "pool/core.hpp"
 #include "weir/host.hpp"
 #include "weir/spi/paged_segment.hpp"
 
@@ -39,6 +40,7 @@ class CheckedArena {
   using Below = std::function<std::uint64_t(std::uint64_t)>;  ///< a number below its argument
 
   explicit CheckedArena(Over over) {
+    shard_.pending = std::make_unique<PendingRanges>();
     if (over == Over::segments) {
       arena_.largest_small = 64;
       for (const std::uint64_t granules : {64U, 64U, 192U}) add(granules, false);
@@ -95,9 +97,7 @@ class CheckedArena {
 
  private:
   static constexpr std::uint64_t unit = 16, addresses = 64 * unit;
-  static std::uint64_t first_of(const Range& range) {
-    return (range.offset - range.region->block->offset) / granule;
-  }
+  static std::uint64_t first_of(const Range& range) { return range.begin(); }
   [[nodiscard]] bool pages() const { return arena_.regions.front().paged; }
   Intervals& of(const Range& range) { return model_.at(range.region); }
 
@@ -132,16 +132,16 @@ class CheckedArena {
 
   void cut(const Below& below) {
     const bool own = below(3) == 0;
-    const auto wanted = 1 + below(below(4) == 0 ? 160 : 24);
+    const auto wanted = some_granules(below);
     const std::size_t alignment = granule << (below(4) == 0 ? below(5) : 0);
     const auto needed = granules_with_slack(wanted, alignment);
     const bool large = needed > arena_.largest_small || (pages() && below(8) == 0);
     const auto search = below(4) == 0 ? RangeIndex::Search::quick : RangeIndex::Search::thorough;
-    FreeRanges& index = own ? shard_.free : arena_.everyones;
     const auto sort = own ? Intervals::of_shard : Intervals::everyones;
     const bool whole = large && !pages();
     const auto most = whole ? needed + needed / 8 : ~std::uint64_t{0};
-    Range* const range = arena_.cut(index, wanted, alignment, search, large);
+    Range* const range = own ? arena_.cut(*shard_.pending, wanted, alignment, search, large)
+                             : arena_.cut(arena_.everyones, wanted, alignment, search, large);
     if (!range) {
       bool some = false, others = false, of_others = false;
       for (const auto& [region, known] : model_) {
@@ -164,11 +164,21 @@ class CheckedArena {
     const auto was = of(*range).take(first_of(*range), range->granules);
     agree(was.sort == sort, "of another owner");
     agree(!own || range->closed_at() == was.closed_at, "the last use of what was cut is forgotten");
+    agree(range->offset == range->region->block->offset + first_of(*range) * granule, "where a buffer begins");
     live_.push_back(range);
+    range->offset += granule;  // its resource may give out a part of it
+    range->size = 1;
+  }
+  /// Often just below, at, or just above a power of two.
+  static std::uint64_t some_granules(const Below& below) {
+    if (below(2) == 0) return 1 + below(below(4) == 0 ? 160 : 24);
+    const auto power = std::uint64_t{1} << below(8);
+    return std::clamp<std::uint64_t>(power + below(5), 3, 162) - 2;
   }
   void put(std::size_t which, bool to_shard, std::uint64_t closed_at) {
     Range& range = *std::exchange(live_[which], live_.back());
     live_.pop_back();
+    range.offset -= granule;
     of(range).give(first_of(range), to_shard ? Intervals::of_shard : Intervals::everyones, closed_at);
     range.shard = to_shard ? &shard_ : nullptr;
     range.closed_at(closed_at);
@@ -176,7 +186,7 @@ class CheckedArena {
   }
   /// As a flush does: what the stream is done with, while the index is walked.
   void clear(const Below& below) {
-    shard_.free.for_each([&](Range& range) {
+    shard_.pending->for_each([&](Range& range) {
       if (below(2) != 0) return;
       of(range).clear(first_of(range));
       arena_.clear(range);
@@ -185,7 +195,7 @@ class CheckedArena {
 
   void open(const Below& below) {
     const bool large = below(2) == 0;
-    const auto granules = 1 + below(large ? 20 * unit : 6 * unit);
+    const auto granules = below(2) == 0 ? some_granules(below) : 1 + below(large ? 20 * unit : 6 * unit);
     Region& region = arena_.addresses(large);
     Intervals& known = model_.at(&region);
     const bool must = known.opens(granules, unit);
@@ -254,13 +264,20 @@ class CheckedArena {
   void compare() {
     std::size_t free = 0, cached = 0, expected_free = 0, expected_cached = 0;
     arena_.everyones.for_each([&](const Range& range) { free += range.shard == nullptr ? 1 : 1000; });
-    shard_.free.for_each([&](const Range& range) { cached += range.shard == &shard_ ? 1 : 1000; });
+    shard_.pending->for_each([&](const Range& range) { cached += range.shard == &shard_ ? 1 : 1000; });
     std::uint64_t largest = 0;
     for (const auto& [region, known] : model_) {
       const Range *range = region->first, *before = nullptr;
+      auto last_sort = Intervals::live;
       for (const auto& [first, piece] : known.pieces) {
         agree(range && first_of(*range) == first && range->granules == piece.granules, "an interval");
         agree(range->before == before, "the way back");
+        agree(piece.sort != Intervals::bare || (first % unit == 0 && piece.granules % unit == 0),
+              "bare addresses that pages cannot fill");
+        agree(piece.sort == Intervals::live || range->offset == region->block->offset + first * granule,
+              "where a range begins");
+        agree(!before || piece.sort == Intervals::live || piece.sort != last_sort, "neighbours that should be one");
+        last_sort = piece.sort;
         const auto state = piece.sort == Intervals::live   ? Range::State::live
                            : piece.sort == Intervals::bare ? Range::State::bare
                                                            : Range::State::free;
@@ -272,6 +289,8 @@ class CheckedArena {
         before = std::exchange(range, range->after);
       }
       agree(!range && region->last == before, "an interval too many");
+      agree(!before || before->state != Range::State::bare, "bare addresses behind all memory");
+      agree(region->listed_unused == (!region->paged && region->unused()), "whether a region is listed as unused");
       largest = std::max(largest, known.largest(Intervals::everyones));
     }
     agree(free == expected_free, "what is everyone's");
@@ -284,7 +303,8 @@ class CheckedArena {
   std::deque<spi::Block> blocks_;
   std::map<const Region*, Intervals> model_;
   Arena arena_;
-  Shard shard_{nullptr, stream_.state(), granule};
+  const PoolPtr pool_ = make_pool(resource_);
+  Shard shard_{static_cast<Core&>(*pool_), stream_.state()};
   std::vector<Range*> live_, lifted_;
   std::optional<Arena::Opening> opening_;
 };

@@ -116,11 +116,10 @@ class PagedResource final : public MemoryResource {
     block->segment = new MappedPages(device(), addresses_, upstream_);
     block->resource = this;
     block->stream = &stream.state();
-    block->reserve_points();
     return block;
   }
   void do_deallocate(spi::Block& block) noexcept override {
-    for (const auto& point : block.take_points()) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
+    for (const auto& point : block.uses()) (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1});
     block.segment->release();
     delete &block;
   }

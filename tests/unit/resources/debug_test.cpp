@@ -12,7 +12,7 @@
 #include "doomed.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "scripted.hpp"
 #include "sink.hpp"
 #include "weir/resources/limiting.hpp"

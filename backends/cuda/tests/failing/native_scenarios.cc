@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gate.hpp"
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
 #include "weir/resources/pool.hpp"

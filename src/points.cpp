@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/points.hpp"
+
+#include <algorithm>
+
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+
+void Points::add(StreamState& stream, std::uint64_t value, How how, std::size_t spare) {
+  for (Entry& entry : entries_) {
+    if (entry.stream != &stream) continue;
+    entry.value = std::max(entry.value, value);
+    return;
+  }
+  reserve(1 + spare);
+  entries_.push_back({&stream, value, how == How::use});
+  how == How::use ? stream.retain() : stream.keep();
+}
+
+std::vector<Point> Points::list() const {
+  std::vector<Point> points;
+  points.reserve(entries_.size() + 1);
+  for (const Entry& entry : entries_) points.push_back({Kept(*entry.stream), entry.value});
+  return points;
+}
+
+void Points::drop(const Entry& entry) noexcept { entry.used ? entry.stream->release() : entry.stream->unkeep(); }
+
+void Points::clear() noexcept {
+  while (!entries_.empty()) drop_last();
+}
+
+void Points::drop_last() noexcept {
+  const Entry entry = entries_.back();
+  entries_.pop_back();
+  drop(entry);
+}
+
+void Points::keep() noexcept {
+  for (Entry& entry : entries_) {
+    if (!entry.used) continue;
+    entry.stream->keep();
+    entry.stream->awaited(entry.value);
+    entry.used = false;
+    entry.stream->release();
+  }
+}
+
+bool Points::known_reached() const noexcept {
+  return std::ranges::all_of(entries_, [](const Entry& entry) { return entry.stream->known_reached(entry.value); });
+}
+
+}  // namespace weir::spi

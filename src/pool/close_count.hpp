@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How many buffers of a cache were closed by others than its owner, and what the pool wants to know of closes: in one word,
+// because a buffer that is not counted yet keeps its cache, its stream and its pool alive, and one that is counted does not.
+
+#include <cstdint>
+
+#include "weir/spi/sync.hpp"
+
+namespace weir::pool {
+
+class CloseCount {
+ public:
+  /// What a close means besides.
+  enum Flag : std::uint64_t {
+    unlisted = 1,   ///< the pool does not know that the cache has anything to give to others
+    orphaned = 2,   ///< its shard holds the last use of the stream, for the live buffers
+    abandoned = 4,  ///< the pool goes when the last of these comes back
+    releases = 8,   ///< the pool has a release threshold
+  };
+
+  /// Count a close. False when there are flags: then nothing was done, and the pool has to do it, under its mutex. After true
+  /// the cache may be gone.
+  [[nodiscard]] bool add() noexcept {
+    auto seen = word_.load(std::memory_order_relaxed);
+    while ((seen & all_flags) == 0) {
+      if (word_.compare_exchange_weak(seen, seen + one, std::memory_order_release, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  /// The same under the pool's mutex, whatever the flags are.
+  void add_flagged() noexcept { word_.fetch_add(one, std::memory_order_release); }
+
+  [[nodiscard]] std::uint64_t flags() const noexcept { return word_.load(std::memory_order_relaxed) & all_flags; }
+  void set(std::uint64_t flags) noexcept { word_.fetch_or(flags, std::memory_order_acq_rel); }
+  void clear(std::uint64_t flags) noexcept { word_.fetch_and(~flags, std::memory_order_acq_rel); }
+  [[nodiscard]] std::uint64_t count() const noexcept { return word_.load(std::memory_order_acquire) / one; }
+
+ private:
+  static constexpr std::uint64_t all_flags = 15, one = 16;
+
+  sync::Atomic<std::uint64_t> word_{unlisted};
+};
+
+}  // namespace weir::pool

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a pool comes about, and which options it refuses.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "alignment.hpp"
+#include "pool/core.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir {
+namespace pool {
+
+PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
+  (void)sync::has_heavy_barrier();  // asked now, not by the first allocation
+  PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
+  auto& core = static_cast<Core&>(*pool);
+  if (options.paged && !options.exportable) core.reserve_addresses();
+  if (!core.pages_) core.arena_.largest_small = core.segment_bytes_ / granule;
+  if (options.initial_bytes == 0) return pool;
+  Shortage shortage;
+  if (options.initial_bytes <= most_bytes) {
+    const auto granules = granules_for(options.initial_bytes);
+    const auto bytes = static_cast<std::size_t>(granules) * granule;
+    Lock lock(core.mutex_);
+    if (core.pages_ ? core.add_first_pages(granules, lock, shortage)
+                    : core.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
+      return pool;
+    }
+  } else {
+    shortage.limit = most_bytes;
+  }
+  shortage.requested = options.initial_bytes;
+  shortage.resource = core.name();
+  if (shortage.device.empty()) shortage.device = core.device().state().describe();
+  throw OutOfMemory(std::move(shortage));
+}
+
+// Several times what the device has, because idle addresses are not always where they are needed.
+void Core::reserve_addresses() {
+  constexpr std::size_t times = 4, least = std::size_t{64} << 30;
+  const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);
+  spi::Block* const block = reserve_addresses_from(*upstream_, bytes, home_);
+  if (!block) return;
+  if (block->segment->paged()->page_bytes % alignment_ != 0) return deallocate_to(*upstream_, *block);
+  try {
+    arena_.add_addresses(*this, *block);
+  } catch (...) {
+    deallocate_to(*upstream_, *block);
+    throw;
+  }
+  pages_.emplace(*block->segment->paged());
+}
+
+}  // namespace pool
+
+namespace {
+
+void refuse(const std::string& why) { throw Error(Errc::invalid_argument, "make_pool: " + why); }
+
+void check(const PoolOptions& options) {
+  constexpr std::size_t largest_alignment = std::size_t{2} << 20;
+  if (options.segment_bytes == 0) refuse("segments of no bytes");
+  if (options.segment_bytes > pool::most_bytes) {
+    refuse("segments of " + std::to_string(options.segment_bytes) + " bytes; the most is " +
+           std::to_string(pool::most_bytes));
+  }
+  if (!(options.growth >= 0 && options.growth <= 1)) {
+    refuse("growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
+  }
+  if (options.patience < std::chrono::nanoseconds{0}) {
+    refuse("patience of " + std::to_string(options.patience.count()) + " ns; 0 is none");
+  }
+  if (!detail::can_align(options.alignment, largest_alignment)) {
+    detail::refuse_alignment("make_pool", options.alignment, largest_alignment);
+  }
+}
+
+}  // namespace
+
+PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
+  if (!upstream) refuse("there is no upstream");
+  check(options);
+  if (options.exportable && !upstream->is_exportable()) {
+    throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +
+                                       ", whose memory is not; make that with exportable = true");
+  }
+  return pool::Core::make(std::move(upstream), options);
+}
+
+PoolPtr make_pool(const Device& device, const PoolOptions& options) {
+  const auto kinds = device.kinds();
+  const auto first = [&](auto can) {
+    const KindInfo* const usual = device.find(device.default_kind());
+    if (can(*usual)) return usual->kind;
+    const auto found = std::ranges::find_if(kinds, can);
+    return found != kinds.end() ? found->kind : usual->kind;
+  };
+  if (options.exportable) {
+    const auto kind = first([](const KindInfo& info) { return info.exportable; });
+    return make_pool(make_resource(device, kind, {.exportable = true}), options);
+  }
+  const auto pages = [&](const KindInfo& info) { return options.paged && info.paged; };
+  return make_pool(make_resource(device, first(pages)), options);
+}
+
+}  // namespace weir

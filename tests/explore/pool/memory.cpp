@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.hpp"
+
+#include "leases.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir {
+
+// Of parts of the library that pools only ask: nobody leases anything here, and every resource is the one below.
+bool detail::settle_leases() { return false; }
+std::span<const KindInfo> Device::kinds() const noexcept { return state_->kinds; }
+const KindInfo* Device::find(MemoryKind) const noexcept { return nullptr; }
+MemoryKind Device::default_kind() const noexcept { return {}; }
+std::size_t Device::total_memory() const noexcept { return 0; }
+std::string_view to_string(MemoryKind) noexcept { return "memory"; }
+ResourcePtr spi::make_segment_resource(DeviceState&, MemoryKind, bool, std::uint64_t, std::shared_ptr<void>) {
+  return nullptr;
+}
+
+namespace test {
+namespace {
+
+std::size_t out = 0;
+
+class Addresses final : public spi::Segment {
+ public:
+  explicit Addresses(std::size_t bytes) {
+    device = &test::device();
+    size = bytes;
+    address = 0x100000;
+    device_accessible = true;
+    ++out;
+  }
+
+ private:
+  ~Addresses() override { --out; }
+};
+
+class Upstream final : public MemoryResource {
+ public:
+  Upstream() : MemoryResource(Device(test::device()), "explored", {.device_accessible = true}) {}
+  ResourceStats stats() const override { return {}; }
+  std::size_t trim(std::size_t) override { return 0; }
+
+ private:
+  spi::Block* do_allocate(const spi::Request& request, Shortage&) override {
+    auto* const block = new spi::Block;
+    block->segment = new Addresses(request.bytes);
+    block->size = request.bytes;
+    block->resource = this;
+    return block;
+  }
+  void do_deallocate(spi::Block& block) noexcept override {
+    block.segment->release();
+    delete &block;
+  }
+};
+
+[[maybe_unused]] const auto made_before_any_run = upstream();
+
+}  // namespace
+
+ResourcePtr upstream() {
+  static const ResourcePtr one = std::make_shared<Upstream>();
+  return one;
+}
+
+std::size_t segments_out() { return out; }
+
+void begin_world_of_pools() {
+  begin_world();
+  out = 0;
+}
+
+void be_the_first_thread() { explore::running->system_id() = 0x100; }
+
+Stream handle(Timeline* timeline) { return Stream(spi::Ref<spi::StreamState>::adopt(timeline)); }
+
+}  // namespace test
+}  // namespace weir
