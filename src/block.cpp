@@ -73,6 +73,12 @@ std::vector<Point> Block::uses() {
   return points;
 }
 
+void Block::mark_uses() noexcept {
+  const BlockGuard guard(*this);
+  if (!uses_) return;
+  for (const auto& entry : uses_->entries()) (void)entry.stream->reached(entry.value);
+}
+
 // Nobody is inside any more, but for a thread that the fork left in the parent.
 void Block::leave_parent() noexcept {
   const auto inside = busy_.load(std::memory_order_relaxed);

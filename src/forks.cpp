@@ -27,12 +27,14 @@ void before() noexcept {
   (void)weir_category();  // made by now, and not half made; so are the singletons
   for (const auto singleton : singletons) singleton(ForkMoment::before);
   spi::ForkLink::visit_all(ForkMoment::before);
+  detail::fork_closer(ForkMoment::before);
   prepared = true;
 }
 
 void after(ForkMoment moment) noexcept {
   if (!prepared) return;
   prepared = false;
+  detail::fork_closer(moment);
   spi::ForkLink::visit_all(moment);
   for (auto singleton = std::rbegin(singletons); singleton != std::rend(singletons); ++singleton) (*singleton)(moment);
 }

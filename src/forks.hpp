@@ -22,5 +22,7 @@ void fork_staging(spi::ForkMoment moment) noexcept;
 void fork_releases(spi::ForkMoment moment) noexcept;
 void fork_watcher(spi::ForkMoment moment) noexcept;
 void fork_registry(spi::ForkMoment moment) noexcept;
+/// Of what closes files. Last before a fork: whoever ends something inside another lock may hand a file over.
+void fork_closer(spi::ForkMoment moment) noexcept;
 
 }  // namespace weir::detail

@@ -6,17 +6,19 @@
 #include <utility>
 
 #include "backend_registry.hpp"
+#include "closer.hpp"
+#include "file_pairs.hpp"
 #include "ipc_wire.hpp"
 #include "leases.hpp"
 #include "ready_point.hpp"
-#include "socket_pair.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir {
 namespace {
 
 std::size_t alignment_of(std::uint64_t offset) {
-  return offset == 0 ? default_alignment : std::min<std::uint64_t>(std::uint64_t{1} << std::countr_zero(offset), default_alignment);
+  return offset == 0 ? default_alignment
+                     : std::min<std::uint64_t>(std::uint64_t{1} << std::countr_zero(offset), default_alignment);
 }
 
 spi::DeviceState& find_device(const detail::WireDescriptor& wire) {
@@ -47,8 +49,8 @@ void check_identity(const detail::WireDescriptor& wire, const spi::DeviceState& 
   }
   const KindInfo* info = device.find(wire.kind);
   if (!info || !info->exportable) {
-    throw Error(Errc::corrupt_descriptor, "descriptor: memory kind " + std::string(to_string(wire.kind)) +
-                                              " of " + device.describe() + " is never exported");
+    throw Error(Errc::corrupt_descriptor, "descriptor: memory kind " + std::string(to_string(wire.kind)) + " of " +
+                                              device.describe() + " is never exported");
   }
 }
 
@@ -97,22 +99,47 @@ ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
   wire.driver = detail::wire_driver(state.driver);
   std::vector<spi::UniqueFd> fds;
   fds.push_back(std::move(exported.fd));
-  spi::UniqueFd lease;
+  spi::StrangerFd lease;
   if (segment.lease) lease = segment.lease.duplicate();
   if (resource.reuses_memory()) lease = detail::grant_lease(share());
   if (!ready.done()) {
     fds.push_back(detail::send_ready(stream));
     wire.has_ready = true;
   }
+  const std::size_t own = fds.size();
   if (lease) {
-    fds.push_back(std::move(lease));
+    fds.push_back(lease.trust());
     wire.has_lease = true;
   }
-  return {detail::encode(wire), std::move(fds)};
+  ipc::Descriptor descriptor(detail::encode(wire), std::move(fds));
+  descriptor.own_ = own;
+  return descriptor;
 }
 
-ipc::Descriptor::Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds)
-    : bytes_(bytes.begin(), bytes.end()), fds_(std::move(fds)) {}
+ipc::Descriptor::Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds) : fds_(std::move(fds)) {
+  try {
+    bytes_.assign(bytes.begin(), bytes.end());
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+ipc::Descriptor& ipc::Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  bytes_ = std::move(other.bytes_);
+  fds_ = std::move(other.fds_);
+  own_ = other.own_;
+  return *this;
+}
+
+ipc::Descriptor::~Descriptor() { close(); }
+
+void ipc::Descriptor::close() noexcept {
+  detail::close_apart(fds_, own_);
+  fds_.clear();
+}
 
 Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   (void)stream.state();
@@ -129,9 +156,9 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   auto& device = find_device(wire);
   check_identity(wire, device);
   device.check_process();
-  spi::UniqueFd lease;
+  spi::StrangerFd lease;
   if (wire.has_lease) lease = std::move(fds.back());
-  if (lease) detail::check_socket_end(lease, "lease");
+  if (lease) detail::check_write_end(lease.get(), "lease");
   Event ready;
   if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
   auto segment = import_segment(device, {wire.handle, std::move(fds[0]), wire.segment_size, wire.kind, wire.read_only});

@@ -10,16 +10,22 @@
 
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
+#include "weir/spi/stranger_fd.hpp"
 
 namespace weir::ipc {
 namespace {
 
 constexpr std::size_t most_fds = 4;
+constexpr std::size_t most_sent = 253;  // by anybody in one message, and received one by one
 
+// Room for all files of a message, and for what the socket's owner may have asked for besides (credentials, a pidfd, a
+// security label): what has no room the kernel closes before it returns, for as long as that takes.
 union Control {
   cmsghdr header;
-  char bytes[CMSG_SPACE(sizeof(int) * most_fds)];
+  char bytes[CMSG_SPACE(sizeof(int) * most_sent) + 1024];
 };
+
+using Files = std::vector<spi::StrangerFd>;
 
 [[noreturn]] void fail(const char* call, int error) {
   const std::error_code code(error, std::generic_category());
@@ -44,17 +50,28 @@ void wait_readable(int socket, std::chrono::steady_clock::time_point deadline, b
   }
 }
 
-void take_fds(const msghdr& message, std::vector<spi::UniqueFd>& fds) {
+// `files` has room for all.
+void take_files(const msghdr& message, Files& files) {
+  constexpr int pidfd = 4;  // SCM_PIDFD, which not every system's headers have
   auto* header = CMSG_FIRSTHDR(&message);
   for (; header; header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const auto count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), most_fds);
-    std::array<int, most_fds> numbers{};
-    std::memcpy(numbers.data(), CMSG_DATA(header), count * sizeof(int));
-    std::array<spi::UniqueFd, most_fds> owned;  // all of them, before anything can throw
-    for (std::size_t i = 0; i < count; ++i) owned[i].reset(numbers[i]);
-    for (std::size_t i = 0; i < count; ++i) fds.push_back(std::move(owned[i]));
+    if (header->cmsg_level != SOL_SOCKET) continue;
+    const bool sent = header->cmsg_type == SCM_RIGHTS;
+    if (!sent && header->cmsg_type != pidfd) continue;
+    const auto count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + i * sizeof number, sizeof number);
+      spi::UniqueFd file(number);
+      if (sent) files.emplace_back(std::move(file));
+    }
   }
+}
+
+std::vector<spi::UniqueFd> release(Files& files) {
+  std::vector<spi::UniqueFd> released(files.size());
+  std::ranges::transform(files, released.begin(), [](spi::StrangerFd& file) { return file.trust(); });
+  return released;
 }
 
 }  // namespace
@@ -79,7 +96,8 @@ void send(int socket, const Descriptor& descriptor) {
       header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
       std::array<int, most_fds> numbers{};
       std::transform(fds.begin(), fds.end(), numbers.begin(), [](const auto& fd) { return fd.get(); });
-      std::memcpy(CMSG_DATA(header), numbers.data(), sizeof numbers);  // control has room for all; msg_controllen counts
+      std::memcpy(CMSG_DATA(header), numbers.data(),
+                  sizeof numbers);  // control has room for all; msg_controllen counts
     }
     const auto count = ::sendmsg(socket, &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -92,8 +110,8 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
   const bool endless = timeout.count() < 0;
   const auto deadline = std::chrono::steady_clock::now() + (endless ? std::chrono::milliseconds{0} : timeout);
   std::array<std::byte, Descriptor::size> bytes;
-  std::vector<spi::UniqueFd> fds;
-  fds.reserve(2 * most_fds);  // nothing may throw between the kernel's handing over files and owning them
+  Files files;
+  files.reserve(most_fds + most_sent);  // nothing may throw between the kernel's handing over files and owning them
   std::size_t got = 0;
   while (got < bytes.size()) {
     wait_readable(socket, deadline, endless);
@@ -107,8 +125,8 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
     const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) fail("recvmsg", errno);
-    take_fds(message, fds);
-    if (fds.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
+    take_files(message, files);
+    if (files.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
     if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
       throw Error(Errc::corrupt_descriptor, "receive: the message is larger than a descriptor's");
     }
@@ -118,7 +136,7 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
     }
     got += static_cast<std::size_t>(count);
   }
-  return {bytes, std::move(fds)};
+  return {bytes, release(files)};
 }
 
 }  // namespace weir::ipc

@@ -16,10 +16,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/own_thread.hpp"
+#include "closer.hpp"
+#include "file_pairs.hpp"
 #include "forks.hpp"
 #include "releases.hpp"
-#include "socket_pair.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/stranger_fd.hpp"
 
 namespace weir::detail {
 namespace {
@@ -27,16 +30,16 @@ namespace {
 constexpr char purpose[] = "lease";
 
 struct Lease {
-  spi::UniqueFd end;
+  spi::StrangerFd end;  // of its pipe, the other end of which others have
   Buffer buffer;
   std::list<Lease>::iterator self{};
 };
 
-void watch(const spi::UniqueFd& epoll, const spi::UniqueFd& file, std::uint32_t events, Lease* lease) {
+void watch(const spi::UniqueFd& epoll, int file, std::uint32_t events, Lease* lease) {
   epoll_event event{};
   event.events = events;
   event.data.ptr = lease;
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, file.get(), &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, file, &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
 }
 
 // One thread waits for the ends of all leases; it and its files exist while there are any.
@@ -45,21 +48,25 @@ class Leases {
 
  public:
   spi::UniqueFd grant(Buffer buffer) {
-    auto [mine, theirs] = make_socket_pair(purpose);
+    auto [mine, theirs] = make_pipe(purpose);
     std::list<Lease> one;  // goes without the lock when this throws
     one.push_back({std::move(mine), std::move(buffer)});
     Lease& lease = one.front();
     lease.self = one.begin();
     const Lock lock(mutex_);
     if (!epoll_) start();
-    watch(epoll_, lease.end, 0, &lease);  // a hang-up is always told
+    watch(epoll_, lease.end.get(), 0, &lease);  // a hang-up is always told, and what somebody writes never
     granted_.splice(granted_.end(), one);
     return std::move(theirs);
   }
 
   bool settle() {
     Lock lock(mutex_);
-    if (!epoll_ || watcher_ == std::this_thread::get_id()) return false;
+    if (!to_ask()) return false;
+    lock.unlock();
+    settle_closes();  // of this process's own copies
+    lock.lock();
+    if (!to_ask()) return false;
     const auto mine = ++asked_;
     if (::eventfd_write(bell_.get(), 1) != 0) return false;
     answered_.wait(lock, [&] { return answer_ >= mine; });
@@ -86,12 +93,14 @@ class Leases {
   }
 
  private:
+  [[nodiscard]] bool to_ask() const noexcept { return epoll_ && watcher_ != std::this_thread::get_id(); }
+
   void start() {
     spi::UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll) fail_descriptor(purpose, "epoll_create1", errno);
     spi::UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell) fail_descriptor(purpose, "eventfd", errno);
-    watch(epoll, bell, EPOLLIN, nullptr);
+    watch(epoll, bell.get(), EPOLLIN, nullptr);
     try {
       std::thread watcher([this] { run(); });  // begins when it gets the lock
       watcher_ = watcher.get_id();
@@ -107,6 +116,7 @@ class Leases {
     std::array<epoll_event, 64> events;
     constexpr int most = static_cast<int>(events.size());
     constexpr int linger = 50;  // milliseconds
+    const OwnThread mark;
     const auto process = fork_generation;
     Lock lock(mutex_);
     for (int timeout = linger;;) {
@@ -143,7 +153,9 @@ class Leases {
     (void)bell_.release();
     watcher_ = {};
     lock.unlock();
-    report({{error, std::generic_category()}, "lease: epoll_wait", "memory that other processes opened is not used again"});
+    report({{error, std::generic_category()},
+            "lease: epoll_wait",
+            "memory that other processes opened is not used again"});
   }
 
   void end(Lease* ended, Lock& lock) noexcept {

@@ -2,6 +2,7 @@
 #include "ready_point.hpp"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <memory>
 
 #include "backend_registry.hpp"
-#include "socket_pair.hpp"
+#include "file_pairs.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
@@ -20,7 +21,7 @@ constexpr char purpose[] = "ready point";
 // A timeline of one point that nobody here puts work on.
 class RemotePoint final : public spi::StreamState {
  public:
-  RemotePoint(spi::DeviceState& device, spi::UniqueFd fd) : StreamState(device), fd_(std::move(fd)) {}
+  RemotePoint(spi::DeviceState& device, spi::StrangerFd fd) : StreamState(device), fd_(std::move(fd)) {}
 
  private:
   void do_copy(const spi::CopyOp&, std::uint64_t) override { refuse(); }
@@ -45,43 +46,42 @@ class RemotePoint final : public spi::StreamState {
     }
   }
 
+  // The byte is asked for and never received: another importer who reads it may keep all who read waiting.
   WaitStatus look(int milliseconds) const {
-    pollfd entry{fd_.get(), POLLIN, 0};
+    pollfd entry{fd_.get(), POLLIN | POLLRDHUP, 0};
     const int count = ::poll(&entry, 1, milliseconds);
     if (count < 0 && errno != EINTR) fail_descriptor(purpose, "poll", errno);
     if (count <= 0) return WaitStatus::timeout;
-    char byte;
-    const auto got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got == 1) return WaitStatus::ready;
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return WaitStatus::timeout;
-    if (got < 0 && errno != ECONNRESET) fail_descriptor(purpose, "recv", errno);
+    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0) return WaitStatus::ready;
+    int bytes = 0;
+    if (::ioctl(fd_.get(), FIONREAD, &bytes) != 0) fail_descriptor(purpose, "ioctl", errno);
+    if (bytes > 0) return WaitStatus::ready;
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
-  [[noreturn]] static void refuse() {
-    throw Error(Errc::unsupported, "a point of another process takes no work");
-  }
+  [[noreturn]] static void refuse() { throw Error(Errc::unsupported, "a point of another process takes no work"); }
 
-  spi::UniqueFd fd_;
+  spi::StrangerFd fd_;
 };
 
 }  // namespace
 
 spi::UniqueFd send_ready(const Stream& stream) {
-  auto [importer, other] = make_socket_pair(purpose);
+  auto [importer, other] = make_one_way_sockets(purpose);
   auto exporter = std::make_shared<spi::UniqueFd>(std::move(other));
   stream.call([exporter = std::move(exporter)] {
     const char byte = 1;
-    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL) < 0) {
+    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
       if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
-      if (errno != EINTR) fail_descriptor(purpose, "send", errno);            // goes to the failure sink; importers see the exporter end
+      if (errno != EINTR)
+        fail_descriptor(purpose, "send", errno);  // to the failure sink; importers see the exporter end
     }
   });
   return std::move(importer);
 }
 
-Event receive_ready(spi::UniqueFd end) {
-  check_socket_end(end, purpose);
+Event receive_ready(spi::StrangerFd end) {
+  check_socket_end(end.get(), purpose);
   auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(end)));
   const auto value = point->put(spi::MarkOp{});
   return {std::move(point), value};

@@ -2,9 +2,10 @@
 #pragma once
 // A point of another process's timeline: a socket into which the exporter sends one byte when the point is reached. The
 // byte is looked at, never taken, so any number of importers may share the end; hang-up without it means that the
-// exporter died before.
+// exporter died before. It is no pipe: whoever holds an end of a pipe can keep those waiting who write to it or close
+// it, and the exporter does so on a thread of its stream. Here nobody can send to the exporter, or hold what it needs.
 
-#include "weir/spi/unique_fd.hpp"
+#include "weir/spi/stranger_fd.hpp"
 #include "weir/stream.hpp"
 
 namespace weir::detail {
@@ -13,6 +14,6 @@ namespace weir::detail {
 [[nodiscard]] spi::UniqueFd send_ready(const Stream& stream);
 
 /// The same point in the process that received that end. Its timeline ends with peer_gone when the exporter died.
-[[nodiscard]] Event receive_ready(spi::UniqueFd end);
+[[nodiscard]] Event receive_ready(spi::StrangerFd end);
 
 }  // namespace weir::detail

@@ -129,6 +129,7 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
   segment->imported = true;
   segment->read_only = request.read_only;
   segment->publish();
+  (void)request.fd.trust();
   return segment.release();
 }
 

@@ -22,8 +22,8 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error == EFBIG; }
 
-// Memory for the whole file. The kernel gives up all of it when a signal arrives: so piece by piece, each small enough to
-// be done between two signals of a timer.
+// Memory for the whole file. The kernel gives up all of it when a signal arrives: so piece by piece, each small enough
+// to be done between two signals of a timer.
 int reserve_pages(int fd, std::size_t bytes) noexcept {
   constexpr std::size_t piece = std::size_t{16} << 20;
   for (std::size_t done = 0; done < bytes;) {
@@ -44,9 +44,7 @@ int reserve_pages(int fd, std::size_t bytes) noexcept {
 
 }  // namespace
 
-std::size_t page_size() noexcept {
-  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
+std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
 spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
   spi::UniqueFd file(::memfd_create("weir", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -63,13 +61,20 @@ spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
 }
 
 void check_memfd(int fd, std::size_t bytes) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) fail("fstat", errno);
+  // First, because only this fails at once for whatever a stranger sent: all else may ask a file system of his.
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0) {
     corrupt("the file descriptor is not a memfd: fcntl(F_GET_SEALS): " + std::generic_category().message(errno));
   }
-  if ((seals & size_seals) != size_seals) corrupt("the memfd is not sealed against resizing");
+  if ((seals & size_seals) != size_seals) {
+    const std::string form = (seals & size_seals) == F_SEAL_SHRINK ? "growing"
+                             : (seals & size_seals) == F_SEAL_GROW ? "shrinking"
+                                                                   : "shrinking and growing";
+    const bool never = (seals & F_SEAL_SEAL) != 0;
+    corrupt("the memfd is not sealed against " + form + (never ? ", and takes no further seals" : ""));
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail("fstat", errno);
   if (static_cast<std::uint64_t>(status.st_size) != bytes) {
     corrupt("the memfd has " + std::to_string(status.st_size) + " bytes, the descriptor says " + std::to_string(bytes));
   }

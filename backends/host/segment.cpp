@@ -116,10 +116,10 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
   Mapping mapping(request.fd.get(), request.size, request.read_only);
   if (!mapping) {
     const std::error_code code(errno, std::generic_category());
-    throw Error(code, "cannot map " + std::to_string(request.size) +
-                          " bytes of a shared segment: mmap: " + code.message());
+    throw Error(code,
+                "cannot map " + std::to_string(request.size) + " bytes of a shared segment: mmap: " + code.message());
   }
-  auto* segment = new SharedSegment(device, mapping.get(), request.size, std::move(request.fd));
+  auto* segment = new SharedSegment(device, mapping.get(), request.size, request.fd.trust());
   mapping.release();
   segment->imported = true;
   segment->exportable = true;
@@ -128,8 +128,8 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
 }
 
 spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t bytes) {
-  auto* segment =
-      new HostSegment(device, MemoryKind::external, reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), bytes);
+  auto* segment = new HostSegment(device, MemoryKind::external,
+                                  reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), bytes);
   segment->imported = true;
   return segment;
 }

@@ -17,22 +17,27 @@
 namespace weir::vulkan {
 namespace {
 
+// Of a file that may be a stranger's: what the kernel has at hand, without asking his file system.
+constexpr int at_hand = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+
 // Whether `a` and `b` are the same open file; a closed number is not.
 bool same_file(int a, int b) noexcept {
   const long self = getpid();
   if (const long order = syscall(SYS_kcmp, self, self, KCMP_FILE, a, b); order >= 0) return order == 0;
-  struct stat first, second;
-  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
+  struct statx first, second;
+  return statx(a, "", at_hand, STATX_INO, &first) == 0 && statx(b, "", at_hand, STATX_INO, &second) == 0 &&
+         first.stx_dev_major == second.stx_dev_major && first.stx_dev_minor == second.stx_dev_minor &&
+         first.stx_ino == second.stx_ino;
 }
 
 // Whether the file could be the driver's memory. Drivers on a CPU keep theirs in a memfd and read its beginning, which
 // blocks on a stranger's pipe or socket for as long as he likes; those of GPUs ask by ioctl.
-bool could_be_memory(const spi::UniqueFd& fd, bool of_gpu) noexcept {
+bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
   if (!of_gpu) return fcntl(fd.get(), F_GET_SEALS) >= 0;
-  struct stat status;
-  if (fstat(fd.get(), &status) != 0) return false;
-  return !S_ISSOCK(status.st_mode) && !S_ISFIFO(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISBLK(status.st_mode);
+  struct statx status;
+  if (statx(fd.get(), "", at_hand, STATX_TYPE, &status) != 0) return false;
+  const auto mode = status.stx_mode;
+  return !S_ISSOCK(mode) && !S_ISFIFO(mode) && !S_ISDIR(mode) && !S_ISBLK(mode);
 }
 
 // A failed import leaves the descriptor alone by the specification, and closes it in some drivers. So the driver gets a
@@ -40,11 +45,10 @@ bool could_be_memory(const spi::UniqueFd& fd, bool of_gpu) noexcept {
 // the same number for the same file in between.
 class Offer {
  public:
-  explicit Offer(const spi::UniqueFd& original)
+  explicit Offer(const spi::StrangerFd& original)
       : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)) {}
   ~Offer() {
-    const int copy = copy_.release();
-    if (!taken_ && same_file(original_, copy)) close(copy);
+    if (taken_ || !same_file(original_, copy_.get())) (void)copy_.trust().release();
   }
   [[nodiscard]] int fd() const noexcept { return copy_.get(); }
   void taken() noexcept { taken_ = true; }
@@ -59,7 +63,7 @@ class Offer {
   }
   std::unique_lock<std::mutex> lock_;
   int original_;
-  spi::UniqueFd copy_;
+  spi::StrangerFd copy_;
   bool taken_ = false;
 };
 
@@ -79,7 +83,7 @@ spi::UniqueFd Memory::export_fd() const {
   return result;
 }
 
-Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::UniqueFd fd) {
+Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd) {
   const auto* info = logical.device.find(kind);
   if (!info || !info->exportable)
     throw Error(Errc::unsupported,
@@ -89,7 +93,7 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
                 logical.name() + ": no Vulkan segment has " + std::to_string(bytes) + " bytes");
   if (!could_be_memory(fd, logical.device.is_gpu))
     throw Error(Errc::corrupt_descriptor, logical.name() + ": the file descriptor is not one of Vulkan memory: " +
-                                              (logical.device.is_gpu ? "fstat" : "fcntl(F_GET_SEALS)"));
+                                              (logical.device.is_gpu ? "statx" : "fcntl(F_GET_SEALS)"));
   const NeededCall call(Doing::share);
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, bytes));
   made->imported = made->shared = true;
@@ -106,6 +110,7 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   if (result < 0)
     fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(),
          logical.name() + ": opening " + std::to_string(bytes) + " bytes of another process");
+  (void)fd.trust();
   return made.detach();
 }
 

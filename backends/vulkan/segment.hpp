@@ -23,7 +23,7 @@ class Memory final : public spi::Segment {
   /// New memory of `bytes` (rounded up), or null with `shortage` filled. Throws for everything else.
   static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage);
   /// Memory that another process exported. Throws; then the descriptor is closed and nothing was made.
-  static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::UniqueFd fd);
+  static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd);
   /// Around an application's buffer, which must outlive it.
   static Memory* wrap(Logical& logical, const Foreign& foreign);
 

@@ -23,14 +23,19 @@ class Descriptor {
   /// Take bytes and descriptors from anywhere. Checks nothing yet; `open` does.
   Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds);
   Descriptor(Descriptor&&) noexcept = default;
-  Descriptor& operator=(Descriptor&&) noexcept = default;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  /// Files that other processes have had are closed a moment later, by a thread that they may block.
+  ~Descriptor();
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::span<const spi::UniqueFd> fds() const noexcept { return fds_; }
 
  private:
+  friend class weir::Buffer;
   friend Buffer open(Descriptor descriptor, const Stream& stream);
+  void close() noexcept;
   std::vector<std::byte> bytes_;
   std::vector<spi::UniqueFd> fds_;
+  std::size_t own_ = 0;  // the first so many of these were made here, and nobody can block whoever closes them
 };
 
 /// Open the memory that `descriptor` names, on the device of this process that has the same identity, usable on

@@ -6,11 +6,15 @@
 #include <cstring>
 #include <exception>
 #include <latch>
+#include <list>
 #include <memory>
 #include <optional>
 #include <thread>
 
+#include "busy_pipe.hpp"
+#include "closer.hpp"
 #include "things.hpp"
+#include "weir/spi/stranger_fd.hpp"
 
 // How a process ends with everything alive is the subject here: the leak sanitizer shall not judge it.
 extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT(bugprone-reserved-identifier)
@@ -160,6 +164,15 @@ int with_current_resources(const Device& device) {
   return 0;
 }
 
+// Nobody waits for the threads that close them.
+int with_files_that_block(const Device& device) {
+  static auto& files = *new std::list<BlockingFile>(2);
+  static const spi::StrangerFd late = files.back().take();
+  detail::close_apart(files.front().take());
+  fill_all_places(device);
+  return 0;
+}
+
 int quick(const Device& device) {
   fill_all_places(device);
   at_end->hold(Latch().event);
@@ -216,6 +229,7 @@ constexpr Way ways[] = {{"with_everything_alive", with_everything_alive},
                         {"handlers_that_use_it", handlers_that_use_it},
                         {"early_handlers_that_drop_it", early_handlers_that_drop_it},
                         {"with_current_resources", with_current_resources},
+                        {"with_files_that_block", with_files_that_block},
                         {"quick", quick},
                         {"at_once", at_once},
                         {"by_an_exception", by_an_exception},

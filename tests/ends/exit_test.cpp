@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every way in which a process ends, with everything of one device alive.
-#include "run.hpp"
 #include "memory.hpp"
+#include "run.hpp"
 
 namespace weir::test {
 namespace {
@@ -32,6 +32,7 @@ TEST_P(Exit, InAHostFunction) { EXPECT_TRUE(ends("exit_in_a_host_function")); }
 TEST_P(Exit, WithHandlersThatUseIt) { EXPECT_TRUE(ends("handlers_that_use_it")); }
 TEST_P(Exit, WithEarlyHandlersThatDropIt) { EXPECT_TRUE(ends("early_handlers_that_drop_it")); }
 TEST_P(Exit, WithCurrentResources) { EXPECT_TRUE(ends("with_current_resources")); }
+TEST_P(Exit, WithFilesThatBlock) { EXPECT_TRUE(ends("with_files_that_block")); }
 TEST_P(Exit, Quickly) { EXPECT_TRUE(ends("quick")); }
 TEST_P(Exit, AtOnce) { EXPECT_TRUE(ends("at_once")); }
 TEST_P(Exit, ByAnException) { EXPECT_TRUE(ends("by_an_exception", 42)); }

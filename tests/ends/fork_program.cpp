@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forks with live host objects: fork_program <case> host:0.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <latch>
+#include <list>
+#include <optional>
 
+#include "busy_pipe.hpp"
+#include "closer.hpp"
+#include "fds.hpp"
 #include "forking.hpp"
 #include "weir/ipc.hpp"
+#include "weir/resources/pool.hpp"
 
 namespace weir::test {
 namespace {
@@ -152,9 +160,11 @@ void function_under_way() {
     set_failure_sink([](const Failure& failure) noexcept {
       require(failure.message.find("fork") != std::string_view::npos, "the sink is told why");
     });
-    require(of_busy.wait(std::chrono::seconds{10}) == WaitStatus::lost, "half a function is not waited for in the child");
+    require(of_busy.wait(std::chrono::seconds{10}) == WaitStatus::lost,
+            "half a function is not waited for in the child");
     const auto refused = [&](const Stream& lost) {
-      require_error("a stream in the middle of a host function", Errc::device_lost, "fork", [&] { (void)lost.record(); });
+      require_error("a stream in the middle of a host function", Errc::device_lost, "fork",
+                    [&] { (void)lost.record(); });
     };
     refused(busy);
     const Stream waits(host_device());
@@ -237,6 +247,74 @@ void current_resource_goes_on() {
   require(current_resource(host_device()) == pool, "the parent keeps its own");
 }
 
+/// Whether `pool`, which has room for one buffer of so many bytes, has it.
+bool is_back(const PoolPtr& pool, const Stream& stream, std::size_t bytes) {
+  return pool->try_allocate(bytes, stream).has_value();
+}
+
+// A child has copies of all files, also of leases that were never meant for it.
+void leases_count_children() {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  constexpr std::chrono::milliseconds patience{100};  // of a fork with files that are being closed
+  const Stream stream(host_device());
+  const PoolPtr pool =
+      make_pool(host_device(),
+                {.limit = bytes, .segment_bytes = bytes, .patience = std::chrono::milliseconds{1}, .exportable = true});
+  int ends[2];
+  std::optional<ipc::Descriptor> descriptor = pool->allocate(bytes, stream).ipc_descriptor(stream);
+  require(pipe2(ends, O_CLOEXEC) == 0, "a pipe");
+  pid_t child = fork_child([&] {
+    close(ends[1]);
+    char byte;
+    (void)!read(ends[0], &byte, 1);
+  });
+  descriptor.reset();
+  require(!is_back(pool, stream, bytes), "a child that was made while there was a descriptor has it");
+  close(ends[1]);
+  join_child(child);
+  while (!is_back(pool, stream, bytes)) {
+  }
+  close(ends[0]);
+  for (int i = 0; i < 100; ++i) {
+    (void)pool->allocate(bytes, stream).ipc_descriptor(stream);
+    require(pipe2(ends, O_CLOEXEC) == 0, "a pipe");
+    const auto begin = std::chrono::steady_clock::now();
+    child = fork_child([&] {
+      close(ends[1]);
+      char byte;
+      (void)!read(ends[0], &byte, 1);
+    });
+    const bool waited = std::chrono::steady_clock::now() - begin < patience;  // and not given up
+    require(is_back(pool, stream, bytes) || !waited, "a child that was made after its end has none");
+    close(ends[1]);
+    join_child(child);
+    close(ends[0]);
+  }
+}
+
+// Those that block stay the parent's; the child closes its own, and its copies of those that wait.
+void files_of_strangers() {
+  set_failure_sink([](const Failure&) noexcept {});  // it is told of the files that wait
+  constexpr std::size_t threads = 8;
+  std::list<BlockingFile> blocking(threads);
+  for (BlockingFile& file : blocking) detail::close_apart(file.take());
+  detail::settle_closes();
+  spi::UniqueFd waits = pipe_pair().second;
+  const int number = waits.get();
+  detail::close_apart(std::move(waits));
+  in_child([&] {
+    require(detail::files_to_close() == 1, "what is stuck is none of the child's");
+    auto [reads, writes] = pipe_pair();
+    detail::close_apart(std::move(writes));
+    pollfd entry{reads.get(), 0, 0};
+    require(poll(&entry, 1, -1) == 1, "the child closes files");
+    require(fcntl(number, F_GETFD) == -1, "and first what waited");
+  });
+  require(detail::files_to_close() == threads + 1, "the parent's are stuck");
+  blocking.clear();
+  settle_files();
+}
+
 void child_that_exits() {
   static Things things(host_device());
   std::fflush(nullptr);
@@ -261,6 +339,8 @@ constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"fork_in_a_host_function", fork_in_a_host_function},
                           {"grandchildren", grandchildren},
                           {"current_resource_goes_on", current_resource_goes_on},
+                          {"leases_count_children", leases_count_children},
+                          {"files_of_strangers", files_of_strangers},
                           {"child_that_exits", child_that_exits}};
 
 }  // namespace

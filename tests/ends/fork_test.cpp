@@ -21,6 +21,8 @@ TEST_F(Fork, HalfAHostFunctionLosesItsStreamInTheChild) { EXPECT_TRUE(works("fun
 TEST_F(Fork, AHostFunctionMayFork) { EXPECT_TRUE(works("fork_in_a_host_function")); }
 TEST_F(Fork, ChildrenMayForkAgain) { EXPECT_TRUE(works("grandchildren")); }
 TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goes_on")); }
+TEST_F(Fork, LeasesCountChildren) { EXPECT_TRUE(works("leases_count_children")); }
+TEST_F(Fork, FilesOfStrangersAreClosedInBoth) { EXPECT_TRUE(works("files_of_strangers")); }
 TEST_F(Fork, AChildMayExit) { EXPECT_TRUE(works("child_that_exits")); }
 
 class ForkOfDevice : public Fork, public testing::WithParamInterface<Device> {
@@ -34,9 +36,8 @@ class ForkWithThreads : public ForkOfDevice {};
 // One device of each backend: what can go wrong here differs between drivers, not between devices.
 std::vector<Device> first_devices(bool with_host) {
   auto all = devices();
-  std::erase_if(all, [&](const Device& device) {
-    return device.ordinal() != 0 || (!with_host && device.backend() == "host");
-  });
+  std::erase_if(
+      all, [&](const Device& device) { return device.ordinal() != 0 || (!with_host && device.backend() == "host"); });
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "fds.hpp"
 #include "things.hpp"
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
@@ -53,6 +54,7 @@ std::promise<std::string>& reported() {
 ipc::Descriptor leased(Pool& pool, const Stream& stream) { return pool.allocate(bytes, stream).ipc_descriptor(stream); }
 
 std::size_t live(Pool& pool) {
+  settle_files();
   pool.trim(0);  // asks for the ends of leases
   return pool.stats().live_buffers;
 }

@@ -3,10 +3,18 @@
 // to tell it.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <list>
 #include <memory>
 #include <sstream>
 
+#include "busy_pipe.hpp"
+#include "closer.hpp"
+#include "fds.hpp"
 #include "hold.hpp"
 #include "inject/allocations.hpp"
 #include "inject/system_calls.hpp"
@@ -111,6 +119,46 @@ TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
   EXPECT_TRUE(*done) << "whoever waits needs no thread";
 }
 
+TEST_F(Told, NoThreadToCloseAStrangersFile) {
+  FailingSystemCalls calls(host_device());
+  calls.settle();
+  auto [reads, writes] = pipe_pair();
+  calls.arm(1, 0);
+  detail::close_apart(std::move(writes));
+  EXPECT_EQ(calls.disarm()->call, "thread");
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "thread that closes files of other processes");
+  EXPECT_EQ(detail::files_to_close(), 1U);
+  detail::settle_closes();  // who comes next starts it
+  pollfd entry{reads.get(), 0, 0};
+  EXPECT_EQ(poll(&entry, 1, -1), 1);
+}
+
+// All threads are stuck, and so many files wait that there is no more room.
+TEST_F(Told, NoMemoryToRememberAStrangersFile) {
+  std::list<BlockingFile> blocking(8);
+  for (BlockingFile& file : blocking) detail::close_apart(file.take());
+  detail::settle_closes();
+  const spi::UniqueFd file(open("/dev/null", O_RDWR | O_CLOEXEC));
+  int last = -1;
+  bool refused = false;
+  while (!refused) {
+    spi::UniqueFd copy = file.duplicate();
+    last = copy.get();
+    injector.arm(1, 0);
+    detail::close_apart(std::move(copy));
+    refused = injector.disarm().has_value();
+  }
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 2U) << "that further ones stay open, and that this one does for good";
+  EXPECT_EQ(reports[1].where, "file of another process");
+  EXPECT_EQ(reports[1].message, "it stays open, leaked: std::bad_alloc");
+  blocking.clear();
+  settle_files();
+  EXPECT_EQ(close(last), 0) << "it was not closed";
+}
+
 TEST_F(Told, ADamagedBufferAlsoWithoutMemoryToDescribeIt) {
   const auto debug = make_debug(make_resource(host_device()), {.quarantine_bytes = 0});
   std::size_t undescribed = 0, described = 0;
@@ -125,9 +173,7 @@ TEST_F(Told, ADamagedBufferAlsoWithoutMemoryToDescribeIt) {
       [&](bool refused, const std::vector<Reported>& reports) {
         ASSERT_EQ(reports.size(), 1U);
         EXPECT_EQ(reports[0].where, debug->name());
-        const auto says = [&](const char* text) {
-          return reports[0].message.find(text) != std::string::npos;
-        };
+        const auto says = [&](const char* text) { return reports[0].message.find(text) != std::string::npos; };
         undescribed += says("a buffer was damaged; std::bad_alloc while that was described") ? 1 : 0;
         described += says("after its end were overwritten") ? 1 : 0;
         EXPECT_TRUE(refused || says("after its end were overwritten")) << reports[0].message;

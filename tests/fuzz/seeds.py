@@ -13,7 +13,7 @@ import sys
 
 # Order of `enum class Stranger`.
 (GENUINE, SEALED, LARGER, SEALED_WRITE, SEALED_SHRINK, UNSEALED, READ_ONLY, NULL, DIRECTORY, PIPE, EVENT, EPOLL, REGULAR,
- MISSING, READY, LATE, GONE, DATAGRAM, LISTENING) = range(19)
+ MISSING, READY, LATE, GONE, DATAGRAM, LISTENING, WRITES, BOTH) = range(21)
 
 XOR, RAW, CUT, KEEP_CHECKSUM = 0, 1, 2, 4
 
@@ -32,6 +32,8 @@ def u64(value):
 
 
 TWO_FILES = {"at_16": b"\3", "at_20": b"\2"}  # count 1 → 2, flag "ready point"
+WITH_LEASE = {"at_16": b"\3", "at_20": b"\4"}
+THREE_FILES = {"at_16": b"\2", "at_20": b"\6"}  # count 1 → 3, both flags
 DESCRIPTORS = {
     **{f"genuine_{memory}": descriptor(memory) for memory in range(8)},
     "read_only": descriptor(at_20=b"\1"),
@@ -41,6 +43,10 @@ DESCRIPTORS = {
     **{f"file_{kind}": descriptor(files=(kind,)) for kind in range(SEALED, MISSING)},
     **{f"ready_{kind}": descriptor(files=(GENUINE, kind), **TWO_FILES)
        for kind in (READY, LATE, GONE, DATAGRAM, LISTENING, NULL, MISSING)},
+    **{f"lease_{kind}": descriptor(files=(GENUINE, kind), **WITH_LEASE)
+       for kind in (WRITES, BOTH, PIPE, READY, NULL, SEALED, MISSING)},
+    "other_memory_lease": descriptor(2, files=(GENUINE, WRITES), **WITH_LEASE),
+    "ready_and_lease": descriptor(files=(GENUINE, LATE, WRITES), **THREE_FILES),
     "other_memory_ready": descriptor(2, files=(GENUINE, LATE), **TWO_FILES),
     "cut": descriptor(form=CUT) + bytes(100),
     "raw": descriptor(form=RAW) + b"weir.ipc\1\0\0\1" + bytes(244),

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "busy_pipe.hpp"
 #include "spawn.hpp"
 
 namespace weir::fuzz {
@@ -58,6 +59,8 @@ UniqueFd Strangers::open(Stranger kind, const UniqueFd& genuine, std::uint64_t b
     case Stranger::event_fd: return UniqueFd(::eventfd(1, EFD_CLOEXEC));
     case Stranger::epoll: return UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
     case Stranger::regular_file: return UniqueFd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    case Stranger::pipe_writes: return pipe(O_WRONLY);
+    case Stranger::pipe_both: return pipe(O_RDWR);
     case Stranger::missing:
     case Stranger::count: return {};
     case Stranger::socket_ready:
@@ -85,6 +88,13 @@ UniqueFd Strangers::socket(Stranger kind) {
   return std::move(theirs);
 }
 
+UniqueFd Strangers::pipe(int flags) {
+  auto [reads, writes] = test::pipe_pair();
+  UniqueFd end = test::reopened(writes.get(), flags);
+  readers_.push_back(std::move(reads));
+  return end;
+}
+
 void Strangers::settle() {
   for (Socket& socket : sockets_) {
     if (std::exchange(socket.late, false)) (void)::send(socket.end.get(), "", 1, MSG_NOSIGNAL);
@@ -96,6 +106,10 @@ bool Strangers::released() {
   for (const Socket& socket : sockets_) {
     ::shutdown(socket.end.get(), SHUT_WR);
     pollfd entry{socket.end.get(), 0, 0};  // POLLHUP: both directions are over
+    if (::poll(&entry, 1, patience) != 1) return false;
+  }
+  for (const UniqueFd& reader : readers_) {
+    pollfd entry{reader.get(), 0, 0};
     if (::poll(&entry, 1, patience) != 1) return false;
   }
   return true;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "closer.hpp"
 #include "fds.hpp"
 #include "sink.hpp"
 
@@ -17,8 +18,9 @@ namespace {
 
 constexpr std::size_t watched = 512;
 
-// Which of the first numbers are open files, by one system call.
+// Which of the first numbers are open files, by one system call, once all files of strangers are closed.
 std::array<bool, watched> open_numbers() {
+  while (detail::files_to_close() != 0) detail::settle_closes();
   std::array<pollfd, watched> entries{};
   for (std::size_t i = 0; i < watched; ++i) entries[i].fd = static_cast<int>(i);
   ::poll(entries.data(), entries.size(), 0);
@@ -60,7 +62,8 @@ void run(const Target& target, std::span<const std::byte> bytes) {
   for (const test::Reported& report : test::take_reports()) {
     throw Violation("reported to the failure sink by " + report.where + ": " + report.message);
   }
-  if (!same_files(before, open_numbers())) throw Violation("other files are open than before:\n" + test::describe_fds());
+  if (!same_files(before, open_numbers()))
+    throw Violation("other files are open than before:\n" + test::describe_fds());
 }
 
 }  // namespace weir::fuzz

@@ -4,12 +4,17 @@
 //   twice    the same with two descriptors of one buffer: read through one, write through the other
 //   hold     open one descriptor, say "open", keep it until the other end closes
 //   lend     open one descriptor, say "lends" and send an export of it on; or say why there is none, and exit with 0
+//   bury     send the files of one descriptor, with both ends, over a socket pair of its own, say "buried", and wait
 //   late     as rewrite, but between receiving and opening wait for a line: the exporter may be done by then
 // Whatever fails is said in the line, and the exit code is 1.
+
+#include <sys/socket.h>
 
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bytes.hpp"
 #include "spawn.hpp"
@@ -32,7 +37,22 @@ Buffer receive_and_open(const Stream& stream, bool late = false) {
   return ipc::open(std::move(descriptor), stream);
 }
 
+// Nobody can take out what is there: only the kernel's collector closes it.
+std::string bury() {
+  const ipc::Descriptor descriptor = ipc::receive(channel, std::chrono::seconds{30});
+  const auto [one, other] = socket_pair(SOCK_STREAM);
+  std::vector<spi::UniqueFd> all;
+  for (const spi::UniqueFd& file : descriptor.fds()) all.push_back(file.duplicate());
+  all.push_back(one.duplicate());
+  all.push_back(other.duplicate());
+  ipc::send(one.get(), {descriptor.bytes(), std::move(all)});
+  write_line(channel, "buried");
+  (void)read_line(channel);
+  return "closed";
+}
+
 std::string run(const std::string& mode, const Stream& stream, std::size_t bytes, std::uint32_t seed) {
+  if (mode == "bury") return bury();
   Buffer reader = receive_and_open(stream, mode == "late");
   if (mode == "hold") {
     write_line(channel, "open");

@@ -13,6 +13,7 @@
 #include <functional>
 #include <utility>
 
+#include "busy_pipe.hpp"
 #include "descriptor_fields.hpp"
 #include "fds.hpp"
 #include "fixture.hpp"
@@ -222,9 +223,8 @@ TEST_P(Malformed, FilesOfAnotherKind) {
 }
 
 TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
-  const Bytes forged =
-      wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 2U), wire::fd_count,
-                 descriptor->fds().size() + 1);
+  const Bytes forged = wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 2U),
+                                  wire::fd_count, descriptor->fds().size() + 1);
   const auto second = [&](UniqueFd fd) {
     auto fds = files();
     fds.insert(fds.begin() + 1, std::move(fd));
@@ -248,15 +248,56 @@ TEST_P(Malformed, ReadyPointsThatAreNoStreamSockets) {
   EXPECT_ERROR(ipc::open(with_file(forged), stream), Errc::corrupt_descriptor, "file descriptors");
 }
 
-TEST_P(Malformed, LeasesThatAreNoStreamSockets) {
+TEST_P(Malformed, LeasesThatAreNoWriteEndsOfPipes) {
   const Bytes forged =
       wire::with(wire::with(bytes(), wire::flags, wire::get(bytes(), wire::flags) | 4U), wire::fd_count, 2);
-  for (const int flags : {O_RDONLY, O_WRONLY}) {
+  const auto open_with = [&](UniqueFd lease) {
+    EXPECT_TRUE(lease);
     auto fds = files();
     fds.resize(1);
-    fds.emplace_back(::open("/dev/null", flags | O_CLOEXEC));
-    EXPECT_ERROR(ipc::open(ipc::Descriptor(forged, std::move(fds)), stream), Errc::corrupt_descriptor, "lease");
-  }
+    fds.push_back(std::move(lease));
+    return ipc::open(ipc::Descriptor(forged, std::move(fds)), stream);
+  };
+  const auto [reads, writes] = pipe_pair();
+  const auto refused = [&](UniqueFd lease, const char* what) {
+    SCOPED_TRACE(what);
+    EXPECT_ERROR(open_with(std::move(lease)), Errc::corrupt_descriptor, "lease");
+  };
+  refused(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), "read-only device");
+  refused(UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC)), "write-only device");
+  refused(UniqueFd(memfd_create("x", MFD_CLOEXEC)), "memfd");
+  refused(UniqueFd(eventfd(0, EFD_CLOEXEC)), "event");
+  refused(std::move(socket_pair(SOCK_STREAM).first), "socket, which others could shut down");
+  refused(reads.duplicate(), "read end, which keeps nothing");
+  refused(reopened(writes.get(), O_RDWR), "both ends");
+  refused(reopened(writes.get(), O_PATH), "a path to it");
+  Buffer opened = open_with(writes.duplicate());
+  EXPECT_BYTES(read(opened, stream), pattern(size, 1));
+}
+
+// Pages of a file that may shrink vanish under a reader, and one that grows is not what its descriptor says.
+TEST(MalformedHostFile, ThatIsNotSealedIsRefused) {
+  const Stream stream(host_device());
+  const Buffer buffer = host::make_shared_resource()->allocate(64, stream);
+  const ipc::Descriptor genuine = buffer.ipc_descriptor(stream);
+  const auto bytes = static_cast<off_t>(wire::get(genuine.bytes(), wire::segment_size));
+  const auto open_with = [&](unsigned flags, int seals) {
+    std::vector<UniqueFd> fds;
+    fds.emplace_back(memfd_create("stranger", MFD_CLOEXEC | flags));
+    EXPECT_EQ(ftruncate(fds[0].get(), bytes), 0);
+    if (seals != 0) {
+      EXPECT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, seals), 0);
+    }
+    return ipc::open({genuine.bytes(), std::move(fds)}, stream);
+  };
+  constexpr auto corrupt = Errc::corrupt_descriptor;
+  EXPECT_ERROR(open_with(0, 0), corrupt, "not sealed against shrinking and growing, and takes no further seals");
+  EXPECT_ERROR(open_with(MFD_ALLOW_SEALING, 0), corrupt, "not sealed against shrinking and growing");
+  EXPECT_ERROR(open_with(MFD_ALLOW_SEALING, F_SEAL_SHRINK), corrupt, "not sealed against growing");
+  EXPECT_ERROR(open_with(MFD_ALLOW_SEALING, F_SEAL_GROW), corrupt, "not sealed against shrinking");
+  EXPECT_ERROR(open_with(MFD_ALLOW_SEALING, F_SEAL_GROW | F_SEAL_SEAL), corrupt,
+               "not sealed against shrinking, and takes no further seals");
+  EXPECT_EQ(open_with(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_GROW).size(), 64U);
 }
 
 // The sender may give less than its descriptor says.

@@ -137,6 +137,20 @@ TEST_P(Socket, InPieces) {
   EXPECT_TRUE(received.fds().empty());
 }
 
+// The kernel adds what is no file, and a file that is nobody's.
+TEST_P(Socket, WhatTheReceiverAskedForBesidesIsNoFileOfTheDescriptor) {
+  constexpr int pass_pidfd = 76;  // SO_PASSPIDFD, which not every system's headers have, nor every kernel
+  const int yes = 1;
+  const ipc::Descriptor sent = sample(stream);
+  for (const int option : {SO_PASSCRED, pass_pidfd}) {
+    if (setsockopt(there(), SOL_SOCKET, option, &yes, sizeof yes) != 0) continue;
+    ipc::send(here(), sent);
+    const ipc::Descriptor received = ipc::receive(there(), 1s);
+    EXPECT_BYTES(received.bytes(), sent.bytes());
+    EXPECT_EQ(received.fds().size(), sent.fds().size());
+  }
+}
+
 TEST_P(Socket, ThingsThatAreNoSockets) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const ipc::Descriptor descriptor = sample(stream);

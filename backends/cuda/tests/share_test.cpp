@@ -3,10 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "bytes.hpp"
 #include "expect.hpp"
+#include "fds.hpp"
 #include "native.hpp"
 #include "weir/spi/backend.hpp"
 
@@ -33,11 +32,6 @@ class Share : public CudaTest {
         gpu().state(),
         {.kind = spi::HandleKind::cuda_vmm_fd, .fd = std::move(fd), .size = bytes, .memory_kind = MemoryKind::vmm}));
   }
-  static std::size_t open_files() {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
-  }
-
   ResourcePtr resource;
 };
 
@@ -84,7 +78,7 @@ TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
     }
   };
   fails(ops().export_handle(segment).fd, segment.size * 2);  // the driver may open files of its own once
-  const auto files = open_files();
+  const auto files = test::open_fds();
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(fails(ops().export_handle(segment).fd, segment.size * 2)) << "larger than the memory";
     EXPECT_TRUE(fails(ops().export_handle(segment).fd, segment.size / 2)) << "smaller than the memory";
@@ -93,7 +87,7 @@ TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
     EXPECT_TRUE(fails(spi::UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)), segment.size));
     EXPECT_TRUE(fails(spi::UniqueFd(), segment.size));
   }
-  EXPECT_EQ(open_files(), files);
+  EXPECT_FDS(files);
   EXPECT_TRUE(import(ops().export_handle(segment).fd, segment.size));
 }
 

@@ -44,7 +44,7 @@ struct ExportedHandle {
 /// Everything about a foreign segment has been validated but what only the driver can tell.
 struct ImportRequest {
   HandleKind kind;         ///< one that `imports` takes
-  UniqueFd fd;             ///< consumed on success; closed exactly once, by somebody, on failure
+  StrangerFd fd;           ///< asked nothing that could block; `trust`ed once it is known to be what it should be
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
   bool read_only = false;

@@ -56,6 +56,8 @@ struct Block {
   void waits_for(StreamState& user, std::uint64_t value);
   /// The recorded uses and the allocation stream's present position: whoever waits for them sees every write so far.
   [[nodiscard]] std::vector<Point> uses();
+  /// Have the recorded uses recorded by the driver, too, so that nobody needs the streams to find out when they are over.
+  void mark_uses() noexcept;
   /// Whether no stream but the allocation stream has a use on record.
   [[nodiscard]] bool only_at_home() const noexcept {
     return (!uses_ || uses_->empty()) && busy_.load(std::memory_order_relaxed) == 0;

@@ -11,8 +11,8 @@
 #include "weir/fwd.hpp"
 #include "weir/spi/location.hpp"
 #include "weir/spi/ref.hpp"
+#include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/sync.hpp"
-#include "weir/spi/unique_fd.hpp"
 
 namespace weir::spi {
 
@@ -39,8 +39,8 @@ class Segment {
   bool exportable = false;  ///< asked for and granted when it was made
   bool imported = false;    ///< made by another process or owner
   bool read_only = false;
-  std::int32_t dlpack_device = 0;       ///< DLDeviceType; see KindInfo
-  UniqueFd lease;                       ///< of an import: its exporter keeps the memory while this is open; set by the core
+  std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
+  StrangerFd lease;                ///< of an import: its exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
 
   Segment() = default;

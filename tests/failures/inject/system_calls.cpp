@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -50,6 +51,10 @@ constexpr Code of_munmap[] = {{ENOMEM}};
 constexpr Code of_madvise[] = {{EINVAL, hint}, {ENOMEM, hint}};
 constexpr Code of_aligned_alloc[] = {{ENOMEM, room}};
 constexpr Code of_socketpair[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
+constexpr Code of_shutdown[] = {{ENOBUFS}};
+constexpr Code of_pipe[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
+constexpr Code of_pipe_size[] = {{EPERM, hint}, {ENOMEM, hint}};
+constexpr Code of_splice[] = {{ENOMEM, nullptr, "file descriptor is not the write end"}};
 constexpr Code of_getsockopt[] = {{ENOBUFS, nullptr, "file descriptor is not one end"}};
 constexpr Code of_epoll_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_epoll_add[] = {{ENOMEM}, {ENOSPC}};
@@ -57,7 +62,7 @@ constexpr Code of_epoll_wait[] = {{EINTR, again}};
 constexpr Code of_eventfd[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_poll[] = {{EINTR, again}, {ENOMEM, again}};
 constexpr Code of_send[] = {{EINTR, again}, {ENOBUFS}};
-constexpr Code of_recv[] = {{EINTR, again}, {EAGAIN, again}, {ENOMEM}};
+constexpr Code of_ioctl[] = {{ENOMEM}};
 constexpr Code of_sendmsg[] = {{EINTR, again}, {EPIPE}, {ENOBUFS}, {ETOOMANYREFS}};
 constexpr Code of_recvmsg[] = {{EINTR, again}, {EAGAIN, again}, {ECONNRESET}, {ENOMEM}};
 constexpr Code of_close[] = {{EIO, closed}, {EINTR, closed}};
@@ -143,6 +148,7 @@ int __wrap_fcntl(int fd, int command, ...) {
   va_end(list);
   const bool seals = command == F_ADD_SEALS || command == F_GET_SEALS;
   if (seals && refuse("fcntl", of_seals)) return -1;
+  if (command == F_SETPIPE_SZ && refuse("fcntl", of_pipe_size)) return -1;
   if (command == F_DUPFD_CLOEXEC && refuse("fcntl", of_dup)) return -1;
   return __real_fcntl(fd, command, argument);
 }
@@ -175,6 +181,14 @@ int __real_socketpair(int, int, int, int*);
 int __wrap_socketpair(int domain, int type, int protocol, int* ends) {
   return refuse("socketpair", of_socketpair) ? -1 : __real_socketpair(domain, type, protocol, ends);
 }
+int __real_shutdown(int, int);
+int __wrap_shutdown(int fd, int how) { return refuse("shutdown", of_shutdown) ? -1 : __real_shutdown(fd, how); }
+int __real_pipe2(int*, int);
+int __wrap_pipe2(int* ends, int flags) { return refuse("pipe2", of_pipe) ? -1 : __real_pipe2(ends, flags); }
+ssize_t __real_splice(int, off64_t*, int, off64_t*, std::size_t, unsigned);
+ssize_t __wrap_splice(int from, off64_t* at, int to, off64_t* there, std::size_t bytes, unsigned flags) {
+  return refuse("splice", of_splice) ? -1 : __real_splice(from, at, to, there, bytes, flags);
+}
 int __real_epoll_create1(int);
 int __wrap_epoll_create1(int flags) {
   return refuse("epoll_create1", of_epoll_create) ? -1 : __real_epoll_create1(flags);
@@ -204,9 +218,13 @@ ssize_t __real_send(int, const void*, std::size_t, int);
 ssize_t __wrap_send(int fd, const void* data, std::size_t bytes, int flags) {
   return refuse("send", of_send) ? -1 : __real_send(fd, data, bytes, flags);
 }
-ssize_t __real_recv(int, void*, std::size_t, int);
-ssize_t __wrap_recv(int fd, void* data, std::size_t bytes, int flags) {
-  return refuse("recv", of_recv) ? -1 : __real_recv(fd, data, bytes, flags);
+int __real_ioctl(int, unsigned long, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...) {
+  va_list list;
+  va_start(list, request);
+  void* const argument = va_arg(list, void*);
+  va_end(list);
+  return refuse("ioctl", of_ioctl) ? -1 : __real_ioctl(fd, request, argument);
 }
 ssize_t __real_sendmsg(int, const msghdr*, int);
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
