@@ -35,21 +35,26 @@ class Counters {
 class SegmentResource final : public MemoryResource, public detail::ReleaseListener, public spi::PageListener {
  public:
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
-                  std::shared_ptr<void> keep)
+                  std::shared_ptr<spi::Source> source)
       : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
                        {info.kind, info.host_accessible, info.device_accessible, exportable, false}),
         info_(info),
         flags_(flags),
-        keep_(std::move(keep)),
+        source_(std::move(source)),
         blocks_(device) {}
 
-  ResourceStats stats() const override { return counters_.read(); }
+  ResourceStats stats() const override {
+    ResourceStats stats = counters_.read();
+    if (source_) source_->count(stats);
+    return stats;
+  }
 
-  std::size_t trim(std::size_t) override {
-    const auto before = counters_.read().reserved;
+  std::size_t trim(std::size_t bytes_to_keep) override {
+    const auto before = stats().reserved;
     blocks_.queue().drain();
     blocks_.trim();
-    const auto after = counters_.read().reserved;
+    if (source_) source_->trim(bytes_to_keep, !detail::in_release());
+    const auto after = stats().reserved;
     return before > after ? before - after : 0;
   }
 
@@ -58,13 +63,13 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     // Segments begin at info_.alignment; more is found inside a larger one.
     const std::size_t slack = request.alignment > info_.alignment ? request.alignment - info_.alignment : 0;
     const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
-                                     flags_};
+                                     flags_,     source_.get()};
     auto& state = device().state();
     const auto reserve = state.backend->segments->reserve;
     spi::Segment* made = reserve(state, wanted, shortage);
     while (!made && (blocks_.queue().settle() || detail::settle_releases(state))) made = reserve(state, wanted, shortage);
     if (!made) {
-      const auto now = counters_.read();
+      const auto now = stats();
       shortage.in_use = now.in_use;
       shortage.reserved = now.reserved;
       return nullptr;
@@ -115,7 +120,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
 
   KindInfo info_;
   std::uint64_t flags_;
-  std::shared_ptr<void> keep_;  // what flags_ refers to
+  std::shared_ptr<spi::Source> source_;
   Counters counters_;
   detail::BlockStore blocks_;
 };
@@ -123,7 +128,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
 }  // namespace
 
 ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags,
-                                       std::shared_ptr<void> keep) {
+                                       std::shared_ptr<Source> source) {
   const KindInfo* info = device.find(kind);
   if (!info) {
     throw Error(Errc::unsupported, device.describe() + " has no memory of kind " + std::string(to_string(kind)));
@@ -132,7 +137,9 @@ ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, boo
     throw Error(Errc::unsupported, device.describe() + ": memory of kind " + std::string(to_string(kind)) +
                                        " cannot be shared with other processes");
   }
-  return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(keep));
+  const auto make_source = device.backend->segments->source;
+  if (!source && make_source) source = make_source(device, kind);
+  return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(source));
 }
 
 }  // namespace weir

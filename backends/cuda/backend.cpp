@@ -70,6 +70,7 @@ std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
 
 const spi::Backend* backend() noexcept {
   static constexpr spi::SegmentOps segments{.reserve = reserve,
+                                            .source = source,
                                             .reserve_addresses = reserve_addresses,
                                             .export_handle = export_handle,
                                             .imports = imports,

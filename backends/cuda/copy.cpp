@@ -102,26 +102,29 @@ class Filler {
 }  // namespace
 
 template <class Work>
-void GpuStream::run_on(Gpu& other, Work work) {
-  if (context_ == other.context()) {
+void GpuStream::run_on(Gpu& home, Work work) {
+  if (context_ == home.context() || (green_ && &home == &gpu())) {
     const Turn turn(*this);
     return work(turn.handle());
   }
-  GpuStream& side = other.side_stream();
+  const SideStream& side = sides_.on(home);
+  const EventRef before = events_->take(), after = home.events().take();
   {
-    const std::scoped_lock lock(sides_mutex_);
-    if (std::find(sides_.begin(), sides_.end(), &side) == sides_.end()) sides_.push_back(&side);
+    const Turn turn(*this);
+    check(driver().EventRecord(before->handle, turn.handle()), "cuEventRecord", device());
   }
-  side.follow(*this);
   try {
     {
-      const Turn theirs(side);
-      work(theirs.handle());
+      const ContextScope scope(home.context());
+      check(driver().StreamWaitEvent(side.handle(), before->handle, 0), "cuStreamWaitEvent", home);
+      work(side.handle());
+      check(driver().EventRecord(after->handle, side.handle()), "cuEventRecord", home);
     }
-    follow(side);
+    const Turn turn(*this);
+    check(driver().StreamWaitEvent(turn.handle(), after->handle, 0), "cuStreamWaitEvent", device());
   } catch (...) {
     // Part of the work may be there, and this stream would not wait for it: the host does.
-    side.wait_natively();
+    side.synchronize();
     throw;
   }
 }
@@ -142,17 +145,24 @@ void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
     return check(driver().MemcpyPeerAsync(to, target->context(), from, source->context(), op.bytes, turn.handle()),
                  "cuMemcpyPeerAsync", op.bytes, " bytes from ", *source, " to ", *target);
   }
+  // The driver finds out whose memory it is. Streams of another device than the memory's are not known to be taken.
   Gpu* const home = target ? target : source;
-  run_on(home ? *home : gpu(), [&](CUstream stream) {
+  const auto copy = [&](CUstream stream) {
     check(driver().MemcpyAsync(to, from, op.bytes, stream), "cuMemcpyAsync", op.bytes, " bytes on ", device());
-  });
+  };
+  if (home && home != &gpu()) return run_on(*home, copy);
+  const Turn turn(*this);
+  copy(turn.handle());
 }
 
+// Memory of the host, and managed memory, are every context's.
 void GpuStream::do_fill(const spi::FillOp& op, std::uint64_t /*value*/) {
-  Gpu* const home = home_of(op.dst);
-  run_on(home ? *home : gpu(), [&](CUstream stream) {
+  const auto fill = [&](CUstream stream) {
     Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, on_host(*op.dst.segment)).run(op.bytes);
-  });
+  };
+  if (Gpu* const home = home_of(op.dst)) return run_on(*home, fill);
+  const Turn turn(*this);
+  fill(turn.handle());
 }
 
 void GpuStream::do_prefetch(const spi::PrefetchOp& op, std::uint64_t /*value*/) {

@@ -31,8 +31,8 @@ ResourcePtr make_async_resource(const Device& device, const AsyncOptions& option
   Gpu& gpu = gpu_of(device);
   if (!gpu.find(MemoryKind::async)) throw Error(Errc::unsupported, gpu.describe() + " has no driver memory pools");
   auto pool = std::make_shared<DriverPool>(gpu, options.release_threshold, options.max_size);
-  const auto flags = reinterpret_cast<std::uint64_t>(pool.get());
-  return spi::make_segment_resource(gpu, MemoryKind::async, false, flags, std::move(pool));
+  (void)pool->handle();  // here is where options are refused
+  return spi::make_segment_resource(gpu, MemoryKind::async, false, 0, std::move(pool));
 }
 
 ResourcePtr make_vmm_resource(const Device& device, const VmmOptions& options) {

@@ -3,38 +3,11 @@
 
 #include <array>
 #include <cstring>
-#include <limits>
 
 #include "context_scope.hpp"
-#include "stream.hpp"
 #include "weir/error.hpp"
 
 namespace weir::cuda {
-
-DriverPool::DriverPool(const spi::DeviceState& device, std::size_t release_threshold, std::size_t max_size)
-    : device_(device), max_size_(max_size) {
-  device.check_process();
-  if (max_size != 0 && driver().version < 12020) {
-    throw Error(Errc::unsupported, "a limit on a driver pool needs CUDA 12.2 or newer; there is " + device.driver);
-  }
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device.ordinal;
-  properties.maxSize = max_size;
-  check(driver().MemPoolCreate(&handle_, &properties), "cuMemPoolCreate", "on ", device);
-  cuuint64_t threshold = release_threshold;
-  const auto set = driver().MemPoolSetAttribute(handle_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
-  if (set != CUDA_SUCCESS) {
-    driver().MemPoolDestroy(handle_);
-    check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold, " on ", device);
-  }
-}
-
-DriverPool::~DriverPool() {
-  if (!device_.inherited) report_failure(driver().MemPoolDestroy(handle_), "cuMemPoolDestroy", device_);
-}
 
 CUmemAllocationProp vmm_properties(int ordinal, bool exportable) noexcept {
   CUmemAllocationProp properties{};
@@ -128,29 +101,8 @@ EventPool& Gpu::events() {
   return once(events_, [&] { return new EventPool(context()); });
 }
 
-DriverPool& Gpu::pool() {
-  return once(pool_, [&] {
-    const ContextScope scope(context());
-    return new DriverPool(*this, std::numeric_limits<std::size_t>::max(), 0);
-  });
-}
-
 ValueGates& Gpu::gates() {
   return once(gates_, [&] { return new ValueGates(*this); });
-}
-
-GpuStream& Gpu::side_stream() {
-  const auto alive = [&] {
-    GpuStream* stream = side_stream_.load(std::memory_order_acquire);
-    return stream && !stream->lost() ? stream : nullptr;
-  };
-  if (GpuStream* stream = alive()) return *stream;
-  const std::scoped_lock lock(mutex_);
-  if (GpuStream* stream = alive()) return *stream;
-  GpuStream* made = GpuStream::create(*this);
-  ++side_streams_;
-  side_stream_.store(made, std::memory_order_release);
-  return *made;
 }
 
 std::size_t Gpu::free_memory() noexcept {

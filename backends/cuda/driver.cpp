@@ -51,7 +51,9 @@ bool find_symbols(Finder find, Driver& table, std::string& reason) {
   if (!one(table.name, "cu" #name, version)) return false;
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
-  return one(table.MemPrefetchAsync, "cuMemPrefetchAsync", 8000);
+  if (!one(table.MemPrefetchAsync, "cuMemPrefetchAsync", 8000)) return false;
+  if (!one(table.StreamGetGreenCtx, "cuStreamGetGreenCtx", 12040)) reason.clear();
+  return true;
 }
 
 const Driver* load(std::string& reason) {

@@ -22,6 +22,7 @@ struct Driver {
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
   former::MemPrefetchAsync MemPrefetchAsync = nullptr;
+  decltype(&::cuStreamGetGreenCtx) StreamGetGreenCtx = nullptr;  ///< null before 12.4
   int version = 0;  ///< 1000 × major + 10 × minor, of the CUDA interface
 };
 

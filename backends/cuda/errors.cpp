@@ -7,6 +7,8 @@
 
 #include "driver.hpp"
 #include "ending.hpp"
+#include "host_calls.hpp"
+#include "sticky_errors.hpp"
 #include "weir/error.hpp"
 
 namespace weir::cuda {
@@ -18,7 +20,9 @@ class Category final : public std::error_category {
   std::string message(int value) const override { return describe(static_cast<CUresult>(value)); }
 
   std::error_condition default_error_condition(int value) const noexcept override {
-    switch (static_cast<CUresult>(value)) {
+    const auto result = static_cast<CUresult>(value);
+    if (find_sticky(result)) return Errc::device_lost;
+    switch (result) {
       case CUDA_ERROR_OUT_OF_MEMORY: return Errc::out_of_memory;
       case CUDA_ERROR_INVALID_VALUE:
       case CUDA_ERROR_INVALID_DEVICE:
@@ -38,19 +42,6 @@ class Category final : public std::error_category {
       case CUDA_ERROR_NOT_INITIALIZED:
       case CUDA_ERROR_DEINITIALIZED:
       case CUDA_ERROR_DEVICE_UNAVAILABLE:
-      case CUDA_ERROR_ECC_UNCORRECTABLE:
-      case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-      case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-      case CUDA_ERROR_ILLEGAL_ADDRESS:
-      case CUDA_ERROR_LAUNCH_TIMEOUT:
-      case CUDA_ERROR_ASSERT:
-      case CUDA_ERROR_HARDWARE_STACK_ERROR:
-      case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-      case CUDA_ERROR_MISALIGNED_ADDRESS:
-      case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-      case CUDA_ERROR_INVALID_PC:
-      case CUDA_ERROR_LAUNCH_FAILED:
-      case CUDA_ERROR_EXTERNAL_DEVICE:
       case CUDA_ERROR_SYSTEM_NOT_READY:
       case CUDA_ERROR_UNKNOWN: return Errc::device_lost;
       default: return {value, *this};
@@ -77,19 +68,26 @@ std::string describe(CUresult result) {
   std::string text = name ? name : "CUDA error";
   text += " (" + std::to_string(static_cast<int>(result)) + ")";
   if (meaning) text += std::string(": ") + meaning;
+  if (const auto* last = find_sticky(result)) text += std::string("; ") + last->words;
   if (forked_after_load()) text += "; CUDA does not work in a process forked after it was loaded, use spawn";
   return text;
 }
 
 void fail(CUresult result, const char* call, const std::string& what) {
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
+  CUcontext current = nullptr;
+  if (driver().CtxGetCurrent(&current) == CUDA_SUCCESS) HostCalls::get().notice(result, current);
+  if (!find_sticky(result) && is_last_answer(result)) {
+    throw Error(Errc::device_lost, std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result) +
+                                       "; the driver answers every call so");
+  }
   throw Error(code_of(result), std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result));
 }
 
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED) return;
   const auto code = code_of(result);
-  if (code == Errc::device_lost && result != CUDA_ERROR_UNKNOWN) {
+  if (find_sticky(result)) {
     static std::atomic<bool> said{false};
     if (said.exchange(true)) return;
   }

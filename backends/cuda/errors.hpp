@@ -18,14 +18,14 @@ const std::error_category& category() noexcept;
 
 inline std::error_code code_of(CUresult result) noexcept { return {static_cast<int>(result), category()}; }
 
-/// "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
+/// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"; and what follows of it, when it is the driver's last answer.
 std::string describe(CUresult result);
 
 /// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …"; ProcessEnds when the driver is gone.
 [[noreturn]] void fail(CUresult result, const char* call, const std::string& what);
 
 /// Report a failure in a place that must not throw. Silent when the driver is gone (process exit), and after the first
-/// time when the device is lost: then every call fails, which an unknown error alone does not mean.
+/// time for answers that every later call gets, too.
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept;
 
 namespace detail {

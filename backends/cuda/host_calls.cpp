@@ -7,31 +7,10 @@
 #include "background.hpp"
 #include "driver.hpp"
 #include "errors.hpp"
+#include "sticky_errors.hpp"
 #include "weir/error.hpp"
 
 namespace weir::cuda {
-namespace {
-
-// Whether the driver answers so for ever after, and runs nothing any more.
-bool stops_context(CUresult result) noexcept {
-  switch (result) {
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
-
 HostCalls& HostCalls::get() {
   static auto& instance = []() -> HostCalls& {
     auto& made = *new HostCalls;
@@ -98,7 +77,7 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
 
 // The calls themselves stay: the driver may be about to begin with one.
 void HostCalls::notice(CUresult result, CUcontext context) noexcept {
-  if (!stops_context(result)) return;
+  if (!stops_work(result)) return;
   for (;;) {
     std::function<void()> function;
     {

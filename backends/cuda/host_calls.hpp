@@ -18,8 +18,8 @@ class HostCalls {
   /// thread of ours, because the driver forbids calls to it in the function.
   CUresult launch(CUcontext context, CUstream stream, std::function<void()>& function);
 
-  /// When `result` says that an error has stopped `context` for good: let go of what its functions own that have not
-  /// begun. Those that run go on.
+  /// When `result` says that an error has stopped `context`, which is current, for good: let go of what its functions
+  /// own that have not begun. Those that run go on.
   void notice(CUresult result, CUcontext context) noexcept;
   /// Whether a function of a stream of `context` runs at this moment.
   bool runs_in(CUcontext context) noexcept;

@@ -6,6 +6,7 @@
 
 #include "context_scope.hpp"
 #include "segment.hpp"
+#include "sticky_errors.hpp"
 
 namespace weir::cuda {
 
@@ -95,7 +96,7 @@ namespace {
 // A descriptor of something else, or of another size, is the sender's mistake; all else is the driver's matter.
 void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_t bytes) {
   const auto code = code_of(result);
-  const bool lost = code == Errc::device_lost && result != CUDA_ERROR_UNKNOWN;
+  const bool lost = find_sticky(result) != nullptr;
   const bool names_it =
       std::string_view(call) == "cuMemImportFromShareableHandle" || std::string_view(call) == "cuMemMap";
   if (result != CUDA_SUCCESS && names_it && !lost && code != Errc::out_of_memory) {

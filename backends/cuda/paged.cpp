@@ -41,7 +41,8 @@ class Pages final : public spi::PagedSegment {
     const auto entry = pages_.emplace(offset, Page{0, bytes}).first;  // before anything is made
     const char* call = "";
     try {
-      const auto result = make(*entry, call);
+      auto result = make(*entry, call);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY && gpu().pools().release_unused()) result = make(*entry, call);
       if (!exhausted(gpu(), result, call, bytes, gpu().total_memory, shortage)) {
         if (listener) listener->paged(static_cast<std::ptrdiff_t>(bytes));
         return true;

@@ -91,29 +91,45 @@ class AsyncSegment final : public GpuSegment {
   using GpuSegment::GpuSegment;
   ~AsyncSegment() override {
     if (!address) return;
-    give_back(gpu(), "cuMemFreeAsync",
-              [&] { return driver().MemFreeAsync(address, gpu().last_side_stream().handle()); });
+    if (lent_ && !lent_->reached(born_) && free_in_order(*lent_)) return;
+    // Its allocation and all use are over, so that no stream is needed: for memory of a pool this waits for nothing.
+    give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
     call = "cuMemAllocFromPoolAsync";
+    const CUmemoryPool from = pool.handle();
     const GpuStream::Turn turn(stream);
     CUdeviceptr at = 0;
-    const auto result = driver().MemAllocFromPoolAsync(&at, size, pool.handle(), turn.handle());
-    if (result == CUDA_SUCCESS) place(at);
+    const auto result = driver().MemAllocFromPoolAsync(&at, size, from, turn.handle());
+    if (result != CUDA_SUCCESS) return result;
+    pool_ = pool.shared_from_this();
+    place(at);
     return result;
+  }
+  /// Allocated as that point of a lent stream, which the one that the memory is for may never have come to wait for.
+  void born_on(spi::Ref<spi::StreamState> lent, std::uint64_t point) noexcept {
+    lent_ = std::move(lent);
+    born_ = point;
   }
   bool frees_in_order() const noexcept override { return true; }
   bool free_in_order(spi::StreamState& stream) noexcept override {
     if (stream.device().backend != device->backend) return false;
     try {
-      const GpuStream::Turn turn(static_cast<GpuStream&>(stream));
+      const auto& ours = static_cast<GpuStream&>(stream);
+      const GpuStream::Turn turn(ours);
       if (driver().MemFreeAsync(address, turn.handle()) != CUDA_SUCCESS) return false;
+      address = 0;
+      pool_->freed_on(ours, turn.handle());
     } catch (const Error&) {
       return false;
     }
-    address = 0;
     return true;
   }
+
+ private:
+  std::shared_ptr<DriverPool> pool_;
+  spi::Ref<spi::StreamState> lent_;
+  std::uint64_t born_ = 0;
 };
 
 // Bytes of main memory; what pinned memory cannot exceed, and managed memory together with the device's.
@@ -133,20 +149,23 @@ template <class T, class Take>
 spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_t limit, Shortage& shortage,
                    Take take_memory) {
   const ContextScope scope(gpu.context());
-  auto segment = std::make_unique<T>(gpu, info, bytes);
-  const char* call = "";
-  const auto result = take_memory(*segment, call);
-  if (exhausted(gpu, result, call, bytes, limit, shortage)) return nullptr;
-  return segment.release();
+  for (bool again = false;; again = true) {
+    auto segment = std::make_unique<T>(gpu, info, bytes);
+    const char* call = "";
+    const auto result = take_memory(*segment, call);
+    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY && gpu.pools().release_unused()) continue;
+    return exhausted(gpu, result, call, bytes, limit, shortage) ? nullptr : segment.release();
+  }
 }
 
-// Make the allocation a point of the stream, for which who uses the memory elsewhere waits. When that cannot be, the
-// memory is freed on another stream: after the host has seen it allocated.
-void number(GpuStream& stream) {
+// Make the allocation a point, for which whoever uses the memory elsewhere waits. When that cannot be, the memory goes
+// back where it is from.
+template <class Put>
+void number(spi::Segment& segment, GpuStream& stream, Put put) {
   try {
-    (void)stream.put(spi::NativeOp{});
+    put();
   } catch (...) {
-    stream.wait_natively();
+    if (!segment.free_in_order(stream)) stream.wait_natively();  // and is freed after that
     throw;
   }
 }
@@ -154,20 +173,24 @@ void number(GpuStream& stream) {
 // Memory for a stream of another backend is allocated on a stream of ours, which the other one then waits for.
 spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, const spi::SegmentRequest& request,
                          Shortage& shortage) {
-  auto& pool = request.flags ? *reinterpret_cast<DriverPool*>(request.flags) : gpu.pool();
+  auto& pool = static_cast<DriverPool&>(*request.source);
   const std::size_t limit = pool.max_size() ? pool.max_size() : gpu.total_memory;
-  spi::StreamState* const wanted = request.stream;
-  const bool ours = wanted && wanted->device().backend == gpu.backend;
-  GpuStream& stream = ours ? static_cast<GpuStream&>(*wanted) : gpu.side_stream();
-  (void)gpu.side_stream();  // where it is freed when no stream is left
+  spi::StreamState& wanted = *request.stream;
+  const bool ours = wanted.device().backend == gpu.backend;
+  auto on = ours ? spi::Ref<spi::StreamState>::retain(&wanted) : gpu.lent_streams().take();
+  auto& stream = static_cast<GpuStream&>(*on);
   auto segment = spi::Ref<spi::Segment>::adopt(
       take<AsyncSegment>(gpu, info, bytes, limit, shortage,
                          [&](AsyncSegment& made, const char*& call) { return made.take(pool, stream, call); }));
-  if (segment && ours) number(stream);
-  if (segment && wanted && !ours) {
-    const auto allocated = stream.put(spi::MarkOp{});
-    wanted->put(spi::WaitOp{spi::Kept(stream), allocated});
+  if (segment && ours) number(*segment, stream, [&] { (void)stream.put(spi::NativeOp{}); });
+  if (segment && !ours) {
+    number(*segment, stream, [&] {
+      const auto point = stream.put(spi::MarkOp{});
+      static_cast<AsyncSegment&>(*segment).born_on(on, point);
+      wanted.put(spi::WaitOp{spi::Kept(*on), point});
+    });
   }
+  if (!ours) gpu.lent_streams().give_back(std::move(on));
   return segment.detach();
 }
 

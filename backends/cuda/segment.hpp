@@ -63,6 +63,7 @@ bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, s
 
 /// Entries of the backend's SegmentOps; their contract is there.
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
+std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind);
 spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes);
 spi::ExportedHandle export_handle(spi::Segment& segment);
 bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;

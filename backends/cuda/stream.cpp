@@ -42,6 +42,11 @@ GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
     : StreamState(gpu), context_(context), native_(native), owned_(owned), foreign_(!owned) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
   events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
+  if (context != gpu.context() && driver().StreamGetGreenCtx) {
+    CUgreenCtx green = nullptr;
+    check(driver().StreamGetGreenCtx(native, &green), "cuStreamGetGreenCtx", gpu);
+    green_ = green != nullptr;
+  }
   ++streams;
 }
 
@@ -91,16 +96,6 @@ CUstream GpuStream::hand_out() {
   return native_;
 }
 
-void GpuStream::follow(const GpuStream& other) {
-  const EventRef point = other.events_->take();
-  {
-    const Turn theirs(other);
-    check(driver().EventRecord(point->handle, theirs.handle()), "cuEventRecord", other.device());
-  }
-  const Turn mine(*this);
-  check(driver().StreamWaitEvent(mine.handle(), point->handle, 0), "cuStreamWaitEvent", device());
-}
-
 void GpuStream::wait_natively() noexcept {
   const ReleaseScope scope(context_, device());
   if (scope) report_failure(driver().StreamSynchronize(handle()), "cuStreamSynchronize", device());
@@ -109,7 +104,8 @@ void GpuStream::wait_natively() noexcept {
 void GpuStream::answered(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
-  HostCalls::get().notice(result, context_);
+  const ReleaseScope scope(context_, device());
+  if (scope) HostCalls::get().notice(result, context_);
   check(result, call, device());
 }
 
@@ -119,11 +115,7 @@ bool GpuStream::outlives_device() noexcept {
     if (scope) HostCalls::get().notice(driver().StreamQuery(CU_STREAM_LEGACY), context_);
   }
   if (HostCalls::get().runs_in(context_)) return true;
-  const std::scoped_lock lock(sides_mutex_);
-  return std::any_of(sides_.begin(), sides_.end(), [](const GpuStream* side) {
-    const ReleaseScope scope(side->context_, side->device());
-    return !scope || driver().StreamQuery(side->native_) == CUDA_ERROR_NOT_READY;
-  });
+  return sides_.are_busy();
 }
 
 void GpuStream::do_mark(std::uint64_t value) {

@@ -8,11 +8,11 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "context_scope.hpp"
 #include "device.hpp"
 #include "events.hpp"
+#include "side_stream.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::cuda {
@@ -37,8 +37,8 @@ class GpuStream final : public spi::StreamState {
   /// held back already is waited for.
   CUstream hand_out();
 
-  /// Order everything that follows here after all that `other` has by now, in the driver and unknown to this timeline.
-  void follow(const GpuStream& other);
+  /// Where events for it come from.
+  [[nodiscard]] EventPool& events() const noexcept { return *events_; }
 
   /// Wait on the host for all that the driver has here, lost or not. An error is reported.
   void wait_natively() noexcept;
@@ -90,8 +90,7 @@ class GpuStream final : public spi::StreamState {
   void answered(CUresult result, const char* call);
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
-  /// Run `work(stream)` on a stream in the primary context of `gpu`, where its memory is, ordered as if it were on
-  /// this.
+  /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if it were on this.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
 
@@ -110,8 +109,8 @@ class GpuStream final : public spi::StreamState {
   std::uint64_t last_marked_ = 0;
   std::uint64_t completed_ = 0;
 
-  std::mutex sides_mutex_;
-  std::vector<GpuStream*> sides_;  // where run_on() has put work
+  bool green_ = false;  // of a part of the device's processors; its memory is the primary context's
+  SideStreams sides_;   // where run_on() has put work
 
   friend class StreamRegistry;
 };

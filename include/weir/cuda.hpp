@@ -35,7 +35,8 @@ struct AsyncOptions {
 
 /// A memory pool of the driver, of this resource alone: it lives until the resource and all its buffers are gone.
 /// Allocated and freed in stream order. On a stream that is not CUDA's, the memory comes from a stream of `device` that
-/// the given one waits for. Throws unsupported where the driver has no pools.
+/// the given one waits for. `stats().reserved` is what the pool holds; `trim` gives back what is not in use, after what
+/// this resource freed and the device has not come to yet. Throws unsupported where the driver has no pools.
 [[nodiscard]] ResourcePtr make_async_resource(const Device& device, const AsyncOptions& options = {});
 
 struct VmmOptions {
@@ -58,7 +59,9 @@ struct VmmOptions {
 ///
 /// Null and the legacy and per-thread handles (1, 2) mean those of the device's primary context; a per-thread stream is
 /// that of the calling thread, and work that other threads put on it goes to the legacy stream, which orders it alike.
-/// Streams of other contexts are used in theirs. The stream must stay valid while the timeline is in use (by Stream,
+/// Streams of other contexts are used in theirs; fills of device memory that is not of that context, and work on another
+/// device's memory, go to a stream of weir's that belongs to this one alone. Green contexts keep to their part of the device.
+/// The stream must stay valid while the timeline is in use (by Stream,
 /// Event, or a Buffer whose memory was used on it); `owner`, if given, is kept until then.
 ///
 /// Work that the application puts on the stream is ordered with weir's as it was put. Nothing is held back in software:

@@ -92,6 +92,14 @@ TEST_P(Allocation, TrimGivesEverythingBackThatNobodyUses) {
   EXPECT_EQ(resource->stats().reserved, 0U);
 }
 
+TEST_P(Allocation, TrimWaitsForWhatIsClosed) {
+  Buffer buffer = resource->allocate(70000, stream);
+  buffer.fill(std::uint8_t{1}, stream);
+  buffer.close(stream);
+  resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
 TEST_P(Allocation, TryAllocateReturnsABuffer) {
   auto buffer = resource->try_allocate(512, stream, 512);
   ASSERT_TRUE(buffer.has_value());

@@ -96,6 +96,7 @@ Leftovers leftovers(const Stage& stage, Injector& injector) {
   Leftovers left{threads(), fds, shared_mappings(), detail::granted_leases(), 0, 0, 0, injector.alive()};
   for (const ResourcePtr& resource : resources) {
     if (!resource) continue;
+    resource->trim(0);  // what the driver keeps for later differs
     left.bytes += resource->stats().reserved;
     left.buffers += resource->stats().live_buffers;
     left.owners += static_cast<std::size_t>(resource.use_count());

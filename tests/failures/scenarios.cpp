@@ -343,7 +343,9 @@ void trim(const Stage& stage) {
   a.fill(std::byte{1}, stream);
   a.close();
   b.close(stream);
+  stream.synchronize();  // a driver's pool gives back what the host has seen free
   (void)stage.plain->trim(0);
+  (void)stage.plain->trim(0);  // what the first was refused
   require(stage.plain->stats().reserved <= before, "reserved after trim");
 }
 

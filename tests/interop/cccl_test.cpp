@@ -12,6 +12,8 @@
 #include <new>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bytes.hpp"
@@ -58,7 +60,9 @@ static_assert(!::cuda::has_property<DeviceResource, mr::host_accessible>);
 static_assert(mr::resource_with<HostResource, mr::host_accessible>);
 static_assert(!::cuda::has_property<HostResource, mr::device_accessible>);
 static_assert(mr::resource_with<SharedResource, mr::host_accessible, mr::device_accessible>);
-static_assert(sizeof(DeviceResource) == 16);
+static_assert(sizeof(DeviceResource) == sizeof(void*));
+static_assert(std::is_nothrow_copy_constructible_v<DeviceResource> &&
+              std::is_nothrow_move_constructible_v<DeviceResource>);
 
 TEST(CcclOnHost, OursWithoutStreams) {
   const auto pool = make_pool(host::make_pageable_resource());
@@ -73,6 +77,67 @@ TEST(CcclOnHost, OursWithoutStreams) {
   ours.deallocate_sync(numbers, 400, 64);
   EXPECT_EQ(pool->stats().live_buffers, 0U);
   EXPECT_EQ(ours.resource(), pool);
+}
+
+// RMM's containers compare the resource that they were made with after it was moved into them.
+TEST(CcclOnHost, AMoveIsACopy) {
+  const auto pool = make_pool(host::make_pageable_resource());
+  HostResource ours(pool);
+  const HostResource copy = ours;
+  HostResource moved = std::move(ours);
+  EXPECT_EQ(ours, copy) << "not empty";  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(moved, copy);
+  EXPECT_EQ(ours.resource(), pool);
+  HostResource assigned(make_pool(host::make_pageable_resource()));
+  EXPECT_NE(assigned, copy);
+  assigned = std::move(moved);
+  EXPECT_EQ(assigned, copy);
+  EXPECT_EQ(moved, copy);  // NOLINT(bugprone-use-after-move)
+  HostResource& itself = assigned;
+  assigned = itself;
+  EXPECT_EQ(assigned, copy);
+}
+
+TEST(CcclOnHost, CopiesKeepWhatIsAllocated) {
+  const auto pool = make_pool(host::make_pageable_resource());
+  void* address = nullptr;
+  std::optional<HostResource> last;
+  {
+    HostResource first(pool);
+    address = first.allocate_sync(1000);
+    last = first;
+  }
+  EXPECT_EQ(pool->stats().live_buffers, 1U);
+  last->deallocate_sync(address, 1000);
+  EXPECT_EQ(pool->stats().live_buffers, 0U);
+  (void)last->allocate_sync(1000);
+  last.reset();
+  EXPECT_EQ(pool->stats().live_buffers, 0U) << "the end of the last closes what was not given back";
+}
+
+/// What RMM's callers expect, as it were.
+struct TheirOutOfMemory : std::bad_alloc {
+  explicit TheirOutOfMemory(std::string text) : said(std::move(text)) {}
+  std::string said;
+};
+
+TEST(CcclOnHost, ExhaustionIsWhatTheCallerMakesOfIt) {
+  const auto pool = make_limiting(make_pool(host::make_pageable_resource()), 1000);
+  int asked = 0;
+  HostResource theirs(pool, [](const OutOfMemory& error) { throw TheirOutOfMemory(error.what()); });
+  HostResource counts(pool, [&](const OutOfMemory& error) { asked += error.shortage().requested == 2000 ? 1 : 0; });
+  mr::any_synchronous_resource<mr::host_accessible> any = theirs;
+  try {
+    (void)any.allocate_sync(2000, 64);
+    ADD_FAILURE() << "was not refused";
+  } catch (const TheirOutOfMemory& error) {
+    EXPECT_NE(error.said.find("limit"), std::string::npos);
+  }
+  EXPECT_OUT_OF_MEMORY((void)counts.allocate_sync(2000), "limit");
+  EXPECT_EQ(asked, 1);
+  void* const address = any.allocate_sync(1000, 64);
+  any.deallocate_sync(address, 1000, 64);
+  EXPECT_EQ(pool->stats().live_buffers, 0U);
 }
 
 TEST(CcclOnHost, MemoryThatIsNotAsThePropertiesSayIsRefused) {
@@ -167,11 +232,9 @@ TEST_F(Cccl, BuffersOverAPool) {
   {
     HostBuffer written{stream, HostResource(pinned), 1000, ::cuda::no_init};
     std::iota(written.begin(), written.end(), 7);
-    DeviceBuffer there =
-        ::cuda::make_buffer<int, mr::device_accessible>(stream, DeviceResource(memory), written);
+    DeviceBuffer there = ::cuda::make_buffer<int, mr::device_accessible>(stream, DeviceResource(memory), written);
     EXPECT_EQ(memory->stats().live_buffers, 1U);
-    const auto further =
-        ::cuda::make_buffer<int, mr::device_accessible>(stream, DeviceResource(memory), there);
+    const auto further = ::cuda::make_buffer<int, mr::device_accessible>(stream, DeviceResource(memory), there);
     EXPECT_EQ(memory->stats().live_buffers, 2U);
     const auto seen = ::cuda::make_buffer<int, mr::host_accessible>(stream, HostResource(pinned), further);
     ASSERT_CU(api().StreamSynchronize(native.get()));
@@ -187,8 +250,7 @@ TEST_F(Cccl, BuffersOverAPool) {
 }
 
 TEST_F(Cccl, BuffersOfGivenValues) {
-  if (test::find_in_model("fake_cuda_violations"))
-    GTEST_SKIP() << "the modelled driver copies no ordinary memory";
+  if (test::find_in_model("fake_cuda_violations")) GTEST_SKIP() << "the modelled driver copies no ordinary memory";
   const NativeStream native;
   const ::cuda::stream_ref stream{native.get()};
   const DeviceBuffer numbers{stream, DeviceResource(pool()), {3, 1, 4, 1, 5}};
@@ -220,6 +282,8 @@ TEST_F(Cccl, ExhaustionIsBadAlloc) {
   using Buffer = DeviceBuffer;
   EXPECT_THROW((Buffer{::cuda::stream_ref{native.get()}, DeviceResource(limited), 1000, ::cuda::no_init}),
                std::bad_alloc);
+  const DeviceResource theirs(limited, [](const OutOfMemory& error) { throw TheirOutOfMemory(error.what()); });
+  EXPECT_THROW((Buffer{::cuda::stream_ref{native.get()}, theirs, 1000, ::cuda::no_init}), TheirOutOfMemory);
   EXPECT_EQ(limited->stats().live_buffers, 0U);
 }
 

@@ -1,64 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the modelled driver of fake/ refuses, and what it tells of that a real one would let pass: its rules are what
 // the other suites over it rest on.
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <thread>
+#include "model.hpp"
 
-#include "modelled_driver.hpp"
-#include "native.hpp"
+#include <cstdint>
+#include <thread>
 
 namespace weir::cuda_test {
 namespace {
-
-#define WEIR_TEXT(name) #name
-#define WEIR_NAME(name) WEIR_TEXT(name)
-// By the name that cuda.h gives it.
-#define MODEL(name) reinterpret_cast<decltype(&::name)>(test::find_in_model(WEIR_NAME(name)))
-
-class Model : public CudaTest {
- protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!test::find_in_model("fake_cuda_violations")) GTEST_SKIP() << "real drivers do not tell of broken rules";
-    current_.emplace(primary());
-    ASSERT_CU(MODEL(cuStreamCreate)(&stream_, CU_STREAM_NON_BLOCKING));
-    ASSERT_CU(MODEL(cuStreamCreate)(&other_, CU_STREAM_NON_BLOCKING));
-    ASSERT_CU(MODEL(cuMemAlloc)(&memory_, bytes));
-    ASSERT_EQ(test::take_violations(), "");
-  }
-  void TearDown() override {
-    for (CUstream each : {stream_, other_}) {
-      if (!each) continue;
-      finish(each);
-      EXPECT_CU(MODEL(cuStreamDestroy)(each));
-    }
-    if (memory_ != 0) {
-      EXPECT_CU(MODEL(cuMemFree)(memory_));
-    }
-  }
-
-  static void finish(CUstream stream) { EXPECT_CU(MODEL(cuStreamSynchronize)(stream)); }
-  CUresult fill(CUdeviceptr at, std::size_t count, CUstream stream) {
-    return MODEL(cuMemsetD8Async)(at, 1, count, stream);
-  }
-  /// It was told of, in these words.
-  static void expect_told(const std::string& words) {
-    const std::string told = test::take_violations();
-    EXPECT_NE(told.find(words), std::string::npos) << "wanted: " << words << "; told: " << told;
-  }
-
-  static constexpr std::size_t bytes = 8192;
-  std::optional<Current> current_;
-  CUstream stream_ = nullptr, other_ = nullptr;
-  CUdeviceptr memory_ = 0;
-};
-
-#define EXPECT_REFUSED(expression, code, words) \
-  EXPECT_EQ((expression), code);                \
-  expect_told(words)
 
 TEST_F(Model, FreesOfWhatIsNotAllocated) {
   EXPECT_REFUSED(MODEL(cuMemFree)(memory_ + 256), CUDA_ERROR_INVALID_VALUE, "inside of memory");
@@ -124,14 +73,23 @@ TEST_F(Model, PhysicalHandles) {
                  CUDA_ERROR_INVALID_VALUE, "to be exported");
   ASSERT_CU(MODEL(cuMemAddressReserve)(&at, 2 * step, 0, 0, 0));
   EXPECT_REFUSED(MODEL(cuMemMap)(at + 2 * step, step, 0, handle, 0), CUDA_ERROR_INVALID_VALUE, "not reserved");
+  EXPECT_REFUSED(MODEL(cuMemMap)(at + 256, step, 0, handle, 0), CUDA_ERROR_INVALID_VALUE, "not whole granules");
+  EXPECT_REFUSED(MODEL(cuMemMap)(at, step - 256, 0, handle, 0), CUDA_ERROR_INVALID_VALUE, "not whole granules");
+  EXPECT_REFUSED(MODEL(cuMemMap)(at, 2 * step, 0, handle, 0), CUDA_ERROR_INVALID_VALUE, "is mapped whole");
+  EXPECT_REFUSED(MODEL(cuMemMap)(at, step, step, handle, 0), CUDA_ERROR_INVALID_VALUE, "from its beginning");
   ASSERT_CU(MODEL(cuMemMap)(at, step, 0, handle, 0));
+  EXPECT_REFUSED(MODEL(cuMemMap)(at, step, 0, handle, 0), CUDA_ERROR_INVALID_VALUE, "mapped already");
   ASSERT_CU(MODEL(cuMemRelease)(handle));  // the memory stays while it is mapped
   EXPECT_REFUSED(MODEL(cuMemRelease)(handle), CUDA_ERROR_INVALID_VALUE, "released");
   EXPECT_REFUSED(fill(at, 1, stream_), CUDA_ERROR_INVALID_VALUE, "without access");
   CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READ};
   ASSERT_CU(MODEL(cuMemSetAccess)(at, step, &access, 1));
   EXPECT_REFUSED(fill(at, 1, stream_), CUDA_ERROR_INVALID_VALUE, "reading only");
+  EXPECT_REFUSED(MODEL(cuMemcpyAsync)(at, memory_, 1, stream_), CUDA_ERROR_INVALID_VALUE, "reading only");
   EXPECT_REFUSED(fill(at + step, 1, stream_), CUDA_ERROR_INVALID_VALUE, "allocated");
+  EXPECT_REFUSED(MODEL(cuMemSetAccess)(at, step / 2, &access, 1), CUDA_ERROR_INVALID_VALUE, "not whole granules");
+  EXPECT_REFUSED(MODEL(cuMemSetAccess)(at, 2 * step, &access, 1), CUDA_ERROR_INVALID_VALUE, "not what was mapped");
+  EXPECT_REFUSED(MODEL(cuMemUnmap)(at + 256, step), CUDA_ERROR_INVALID_VALUE, "not whole granules");
   EXPECT_REFUSED(MODEL(cuMemUnmap)(at, 2 * step), CUDA_ERROR_INVALID_VALUE, "not what was mapped");
   EXPECT_REFUSED(MODEL(cuMemAddressFree)(at, 2 * step), CUDA_ERROR_INVALID_VALUE, "still mapped");
   ASSERT_CU(MODEL(cuMemUnmap)(at, step));

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "modelled_driver.hpp"
+
 namespace weir::cuda_test {
 namespace {
 
@@ -137,14 +139,19 @@ OtherContext::OtherContext() {
 }
 OtherContext::~OtherContext() { EXPECT_CU(api().CtxDestroy(context_)); }
 
-NativeStream::NativeStream(CUcontext context) : context_(context) {
+NativeStream::NativeStream(CUcontext context, unsigned int flags) : context_(context) {
   const Current current(context_);
-  must(api().StreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  must(api().StreamCreate(&stream_, flags), "cuStreamCreate");
 }
 NativeStream::~NativeStream() {
   const Current current(context_);
   EXPECT_CU(api().StreamSynchronize(stream_));
   EXPECT_CU(api().StreamDestroy(stream_));
+}
+
+void HandlesComeAgain::set(int yes) {
+  const auto use = reinterpret_cast<void (*)(int)>(test::find_in_model("fake_cuda_use_stream_handles_again"));
+  if (use) use(yes);
 }
 
 Busy::Busy(CUstream stream, const Write& write) : stream_(stream) {

@@ -32,6 +32,7 @@ TEST_F(Streams, NullIsTheLegacyStream) {
 }
 
 TEST_F(Streams, AHandleUsedAgainIsAnotherTimeline) {
+  const HandlesComeAgain again;
   std::uint64_t before = 0;
   {
     const NativeStream native;

@@ -15,7 +15,9 @@
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -28,18 +30,58 @@
 #include "weir/resources/callback.hpp"
 #include "weir/stream.hpp"
 
+// For nvcc, which takes an object for one that device code may copy when a function for both copies it, and then refuses
+// what the copy does on the host.
+#if defined(__CUDACC__)
+#define WEIR_CCCL_BOTH _Pragma("nv_exec_check_disable") __host__ __device__
+#else
+#define WEIR_CCCL_BOTH
+#endif
+
 namespace weir::cccl {
+
+/// Throws what callers expect of a resource that has no memory left; when it returns, the error itself is thrown.
+using OnExhaustion = std::function<void(const OutOfMemory&)>;
+
+namespace detail {
+
+/// What the copies of a Resource have in common.
+struct State {
+  cuda::Allocator allocator;
+  const OnExhaustion exhausted;
+  std::atomic<std::size_t> owners{1};
+
+  template <class Ask>
+  void* ask(Ask ask) {
+    try {
+      return ask(allocator);
+    } catch (const OutOfMemory& error) {
+      (void)error;
+      throw;
+    }
+  }
+};
+inline State* retain(State* state) noexcept {
+  state->owners.fetch_add(1, std::memory_order_relaxed);
+  return state;
+}
+inline void release(State* state) noexcept {
+  if (state->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+}
+
+}  // namespace detail
 
 /// Whether a list of properties has one.
 template <class Property, class... Properties>
 inline constexpr bool includes = (std::is_same_v<Property, Properties> || ...);
 
 /// A resource of weir that satisfies `cuda::mr::resource_with<…, Properties…>`: what `cuda::buffer`,
-/// `any_resource` and RMM's containers take. A value of 16 bytes; copies are equal, share what is allocated,
-/// and keep the resource.
+/// `any_resource` and RMM's containers take. A value of one pointer; copies are equal, share what is allocated,
+/// and keep the resource. A move is a copy: none is ever empty.
 ///
 /// Order is that of cuda::Allocator: memory is usable on the stream given, reused after what the stream has
-/// when it comes back, and streams may end when they like. Allocating throws OutOfMemory, a std::bad_alloc.
+/// when it comes back, and streams may end when they like. Allocating throws OutOfMemory, a std::bad_alloc, or
+/// what the caller's function makes of it.
 template <class... Properties>
 class Resource {
   static constexpr bool for_host = includes<::cuda::mr::host_accessible, Properties...>;
@@ -50,31 +92,39 @@ class Resource {
  public:
   using default_queries = ::cuda::mr::properties_list<Properties...>;
 
-  /// Throws unsupported when the memory is not accessible as the properties say, or not of CUDA or the host.
-  explicit Resource(ResourcePtr resource)
-      : allocator_(std::make_shared<cuda::Allocator>(checked(std::move(resource)))) {}
+  /// Throws unsupported when the memory is not accessible as the properties say, or not of CUDA or the host. RMM's
+  /// callers expect its own exception: [](const weir::OutOfMemory& e) { throw rmm::out_of_memory(e.what()); }
+  explicit Resource(ResourcePtr resource, OnExhaustion exhausted = {})
+      : state_(new detail::State{cuda::Allocator(checked(std::move(resource))), std::move(exhausted)}) {}
+
+  WEIR_CCCL_BOTH Resource(const Resource& other) noexcept : state_(detail::retain(other.state_)) {}
+  WEIR_CCCL_BOTH Resource& operator=(const Resource& other) noexcept {
+    detail::State* const before = state_;
+    state_ = detail::retain(other.state_);
+    detail::release(before);
+    return *this;
+  }
+  WEIR_CCCL_BOTH ~Resource() { detail::release(state_); }
 
   [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes,
                                std::size_t alignment = default_alignment) {
-    return allocator_->allocate(stream.get(), bytes, alignment);
+    return state_->ask([&](cuda::Allocator& from) { return from.allocate(stream.get(), bytes, alignment); });
   }
   void deallocate(::cuda::stream_ref stream, void* address, std::size_t /*bytes*/,
                   std::size_t /*alignment*/ = default_alignment) noexcept {
-    allocator_->deallocate(stream.get(), address);
+    state_->allocator.deallocate(stream.get(), address);
   }
   [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
-    return allocator_->allocate_sync(bytes, alignment);
+    return state_->ask([&](cuda::Allocator& from) { return from.allocate_sync(bytes, alignment); });
   }
   void deallocate_sync(void* address, std::size_t /*bytes*/,
                        std::size_t /*alignment*/ = default_alignment) noexcept {
-    allocator_->deallocate_sync(address);
+    state_->allocator.deallocate_sync(address);
   }
 
-  [[nodiscard]] const ResourcePtr& resource() const noexcept { return allocator_->resource(); }
+  [[nodiscard]] const ResourcePtr& resource() const noexcept { return state_->allocator.resource(); }
 
-  friend bool operator==(const Resource& a, const Resource& b) noexcept {
-    return a.allocator_ == b.allocator_;
-  }
+  friend bool operator==(const Resource& a, const Resource& b) noexcept { return a.state_ == b.state_; }
 
   template <class Property>
   requires includes<Property, Properties...>
@@ -93,7 +143,7 @@ class Resource {
     return resource;
   }
 
-  std::shared_ptr<cuda::Allocator> allocator_;
+  detail::State* state_;
 };
 
 using DeviceResource = Resource<::cuda::mr::device_accessible>;  ///< any CUDA memory
@@ -157,3 +207,5 @@ requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
 }
 
 }  // namespace weir::cccl
+
+#undef WEIR_CCCL_BOTH

@@ -11,6 +11,7 @@
 
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"
+#include "weir/memory_resource.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/paged_segment.hpp"
 #include "weir/spi/segment.hpp"
@@ -27,12 +28,28 @@ enum class HandleKind : std::uint16_t {
   vulkan_opaque_fd = 3,  ///< VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 };
 
+/// What a resource has of its own with the driver beside its segments: a pool that keeps memory for later ones. All of
+/// it is thread-safe.
+class Source {
+ public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+  /// `stats` are those of the resource's segments: make `reserved` and `peak_reserved` what the driver holds for it.
+  virtual void count(ResourceStats& stats) const noexcept = 0;
+  /// Give back to the driver what no segment uses, but for `bytes_to_keep`. What was freed in order of streams is
+  /// waited for if `may_wait`, and only what was of this source. What goes wrong is reported.
+  virtual void trim(std::size_t bytes_to_keep, bool may_wait) noexcept = 0;
+};
+
 struct SegmentRequest {
-  MemoryKind kind;          ///< one of the device's
-  std::size_t bytes;        ///< > 0, not yet rounded
-  bool exportable = false;  ///< only where the kind is
-  StreamState* stream;      ///< allocation stream, of any backend; for kinds that allocate in stream order
-  std::uint64_t flags = 0;  ///< backend's own; from the typed options of its public header
+  MemoryKind kind;           ///< one of the device's
+  std::size_t bytes;         ///< > 0, not yet rounded
+  bool exportable = false;   ///< only where the kind is
+  StreamState* stream;       ///< allocation stream, of any backend; for kinds that allocate in stream order
+  std::uint64_t flags = 0;   ///< backend's own; from the typed options of its public header
+  Source* source = nullptr;  ///< the resource's, where it has one
 };
 
 /// A segment's name outside this process. The fd is a new one, owned by the caller.
@@ -55,6 +72,9 @@ struct SegmentOps {
   /// A new segment, or null with `shortage` filled (call, native, device_free, limit) when memory is exhausted.
   /// Throws for everything else. On null and throw nothing was made.
   Segment* (*reserve)(DeviceState& device, const SegmentRequest& request, Shortage& shortage);
+  /// A source for a new resource of that kind, or null where it needs none. Calls no driver: a resource that nobody
+  /// uses costs nothing. Optional; absent = no kind needs one.
+  std::shared_ptr<Source> (*source)(DeviceState& device, MemoryKind kind) = nullptr;
   /// Addresses of at least `bytes` for memory of a kind that is `paged`. Throws. Optional.
   PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes) = nullptr;
   /// Name an exportable segment for another process. Optional.
@@ -95,11 +115,11 @@ struct Backend {
 };
 
 /// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
-/// release may block, by a worker. Typed factories call it with their own `flags`, and with what these refer to in
-/// `keep`, which lives as long as the resource. `name` is "backend.kind". Throws unsupported when the device has no
-/// such kind, or cannot share it although `exportable`.
+/// release may block, by a worker. Typed factories call it with their own `flags`, or with a source of their own, which
+/// lives as long as the resource; else it gets that of SegmentOps. `name` is "backend.kind". Throws unsupported when
+/// the device has no such kind, or cannot share it although `exportable`.
 ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
-                                  std::shared_ptr<void> keep = nullptr);
+                                  std::shared_ptr<Source> source = nullptr);
 
 /// Buffer over a segment that no resource made: imported, adopted. `bytes` from `offset` of it.
 Buffer make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);

@@ -31,7 +31,7 @@ class FailingCuda final : public test::Injector {
   [[nodiscard]] long events() const;
 
  private:
-  static std::size_t side_streams();
+  static std::size_t lent_streams();
 
   shim::Arm arm_;
   shim::ArmFault arm_fault_;

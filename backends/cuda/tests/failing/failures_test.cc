@@ -51,7 +51,7 @@ TEST_P(OnCuda, CallsOfTheDriver) {
 }
 
 TEST_P(OnCuda, FaultsOfTheDevice) {
-  if (!over_model()) GTEST_SKIP() << "real devices do not fault on demand";
+  if (!over_model()) GTEST_SKIP() << "a real device faults in FaultOfAKernel, and not at a chosen call";
   in_children("fault");
 }
 

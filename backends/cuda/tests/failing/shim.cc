@@ -117,6 +117,11 @@ struct MemPrefetchAsyncFunction {
   static inline CUresult(CUDAAPI* next)(CUdeviceptr, std::size_t, CUdevice, CUstream) = nullptr;  // of CUDA 8
 };
 
+struct StreamGetGreenCtxFunction {
+  static constexpr const char* name = "cuStreamGetGreenCtx";
+  static inline decltype(&::cuStreamGetGreenCtx) next = nullptr;
+};
+
 /// What stands in front of the function, or the function itself when it cannot fail or is not weir's.
 void* stand_in_for(std::string_view name, void* address) {
   if (name == "cuGetErrorName" || name == "cuGetErrorString") return address;
@@ -127,6 +132,7 @@ void* stand_in_for(std::string_view name, void* address) {
   }
 #include "../../symbols.inc"
   WEIR_CUDA_SYMBOL(MemPrefetchAsync, 8000)
+  WEIR_CUDA_SYMBOL(StreamGetGreenCtx, 12040)
 #undef WEIR_CUDA_SYMBOL
   return address;
 }

@@ -28,14 +28,14 @@ Context* known(const char* call, CUcontext handle, CUresult& code) {
 extern "C" {
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  ENTER("cuDevicePrimaryCtxRetain");
+  ENTER_EVEN_AFTER_A_FAULT("cuDevicePrimaryCtxRetain");
   if (device < 0 || static_cast<std::size_t>(device) >= world().primaries.size()) return CUDA_ERROR_INVALID_DEVICE;
   *context = reinterpret_cast<CUcontext>(world().primaries[static_cast<std::size_t>(device)]);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int, CUdevice device) {
-  ENTER("cuCtxCreate");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxCreate");
   if (device < 0 || static_cast<std::size_t>(device) >= world().primaries.size()) return CUDA_ERROR_INVALID_DEVICE;
   auto* const created = new Context{};
   created->device = device;
@@ -48,7 +48,7 @@ CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int, CUdevice dev
 }
 
 CUresult CUDAAPI cuCtxDestroy(CUcontext handle) {
-  ENTER("cuCtxDestroy");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxDestroy");
   CUresult code = CUDA_SUCCESS;
   Context* const context = known(call, handle, code);
   if (!context) return code;
@@ -72,13 +72,13 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext handle) {
 }
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext* context) {
-  ENTER("cuCtxGetCurrent");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxGetCurrent");
   *context = here().current.empty() ? nullptr : reinterpret_cast<CUcontext>(here().current.back());
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
-  ENTER("cuCtxSetCurrent");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxSetCurrent");
   CUresult code = CUDA_SUCCESS;
   Context* const context = handle ? known(call, handle, code) : nullptr;
   if (handle && !context) return code;
@@ -88,7 +88,7 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
 }
 
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle) {
-  ENTER("cuCtxPushCurrent");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxPushCurrent");
   CUresult code = CUDA_SUCCESS;
   Context* const context = known(call, handle, code);
   if (!context) return code;
@@ -97,7 +97,7 @@ CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle) {
 }
 
 CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
-  ENTER("cuCtxPopCurrent");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxPopCurrent");
   if (here().current.empty()) return violation(call, "no context is current", CUDA_ERROR_INVALID_CONTEXT);
   *context = reinterpret_cast<CUcontext>(here().current.back());
   here().current.pop_back();
@@ -111,7 +111,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice* device) {
 }
 
 CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long* id) {
-  ENTER("cuCtxGetId");
+  ENTER_EVEN_AFTER_A_FAULT("cuCtxGetId");
   CUresult code = CUDA_SUCCESS;
   const Context* const context = known(call, handle, code);
   if (!context) return code;
@@ -120,7 +120,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long* id) {
 }
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  ENTER("cuThreadExchangeStreamCaptureMode");
+  ENTER_EVEN_AFTER_A_FAULT("cuThreadExchangeStreamCaptureMode");
   std::swap(*mode, here().capture_mode);
   return CUDA_SUCCESS;
 }

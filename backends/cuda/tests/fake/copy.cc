@@ -9,6 +9,13 @@ using namespace fake;
 
 namespace {
 
+// Whose the memory is that only streams of its own context are sure to fill; null for all other.
+const Context* owner_of(CUdeviceptr at) {
+  const auto memory = memory_at(at);
+  if (!memory || memory->type != CU_MEMORYTYPE_DEVICE || memory->managed) return nullptr;
+  return memory->context ? memory->context : world().primaries[static_cast<std::size_t>(memory->device)];
+}
+
 // Of `rows` times `width` elements, `pitch` bytes from row to row.
 template <class T>
 CUresult set_memory(const char* call, CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t rows,
@@ -21,9 +28,7 @@ CUresult set_memory(const char* call, CUdeviceptr to, std::size_t pitch, T value
   Job job;
   job.call = call;
   if (const auto refused = touch(call, *stream->context, to, bytes, true, job.uses)) return refused;
-  const auto target = memory_at(to);
-  if (target && target->type == CU_MEMORYTYPE_DEVICE && !target->managed &&
-      stream->context != world().primaries[static_cast<std::size_t>(target->device)]) {
+  if (const Context* owner = owner_of(to); owner && owner != &stream->context->base()) {
     return violation(call, "memory of another context than the stream's");
   }
   job.run = [=](Stream&) {
@@ -56,11 +61,13 @@ CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, C
   if (source && target && source->type == CU_MEMORYTYPE_HOST && target->type == CU_MEMORYTYPE_HOST) {
     violation(call, "a copy between host memories is made on the calling thread, which may not block");
   }
-  // Mapped memory of another device is reached through that device.
-  const auto side = [&](const MemoryRef& memory) -> const Context& {
-    return memory && memory->mapped ? *world().primaries[static_cast<std::size_t>(memory->device)] : *stream->context;
-  };
-  return copy_memory(call, stream, to, side(target), from, side(source), bytes);
+  for (CUdeviceptr at : {to, from}) {
+    const Context* const owner = owner_of(at);
+    if (owner && owner->device != stream->context->device) {
+      return violation(call, "memory of another device than the stream's, which not every driver is known to take");
+    }
+  }
+  return copy_memory(call, stream, to, *stream->context, from, *stream->context, bytes);
 }
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source, size_t bytes,
@@ -72,7 +79,7 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr
     if (!world().contexts.count(context) || context->destroyed) {
       return violation(call, "not a context, or destroyed", CUDA_ERROR_INVALID_CONTEXT);
     }
-    if (context->fault) return context->fault;
+    if (const CUresult answer = context->answer()) return answer;
   }
   return copy_memory(call, stream, to, *reinterpret_cast<Context*>(target), from, *reinterpret_cast<Context*>(source),
                      bytes);

@@ -42,6 +42,8 @@ CUresult CUDAAPI cuInit(unsigned int) {
     world().primaries.push_back(context);
     world().contexts.insert(context);
     made(Kind::context);
+    world().default_pools.push_back(new Pool);
+    world().default_pools.back()->device = i;
   }
   world().used.resize(world().primaries.size());
   std::atexit([] {
@@ -59,6 +61,8 @@ CUresult CUDAAPI cuGetErrorName(CUresult error, const char** text) {
     NAME(CUDA_ERROR_INVALID_VALUE);
     NAME(CUDA_ERROR_INVALID_HANDLE);
     NAME(CUDA_ERROR_INVALID_CONTEXT);
+    NAME(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    NAME(CUDA_ERROR_ECC_UNCORRECTABLE);
     NAME(CUDA_ERROR_ILLEGAL_ADDRESS);
     NAME(CUDA_ERROR_LAUNCH_FAILED);
     NAME(CUDA_ERROR_NOT_PERMITTED);
@@ -76,34 +80,34 @@ CUresult CUDAAPI cuGetErrorString(CUresult, const char** text) {
 }
 
 CUresult CUDAAPI cuDeviceGetCount(int* count) {
-  ENTER("cuDeviceGetCount");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceGetCount");
   *count = device_count();
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
-  ENTER("cuDeviceGet");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceGet");
   if (ordinal < 0 || ordinal >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice) {
-  ENTER("cuDeviceGetName");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceGetName");
   std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU");
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-  ENTER("cuDeviceGetUuid");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceGetUuid");
   std::memset(uuid->bytes, 0x5a, sizeof uuid->bytes);
   uuid->bytes[15] = static_cast<char>(device);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice) {
-  ENTER("cuDeviceTotalMem");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceTotalMem");
   *bytes = total_bytes;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  ENTER("cuDeviceGetAttribute");
+  ENTER_EVEN_AFTER_A_FAULT("cuDeviceGetAttribute");
   *value = lacks(attribute) ? 0 : 1;
   return CUDA_SUCCESS;
 }

@@ -9,7 +9,7 @@ namespace {
 CUresult event_of(const char* call, CUevent handle, Event*& found) {
   found = reinterpret_cast<Event*>(handle);
   if (!world().events.count(found)) return violation(call, "not an event, or destroyed", CUDA_ERROR_INVALID_HANDLE);
-  return found->context->fault;
+  return found->context->answer();
 }
 
 }  // namespace
@@ -67,6 +67,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
   if (!event->last) return CUDA_SUCCESS;
   if (!event->last->complete) return CUDA_ERROR_NOT_READY;
   observe(event->last->clock);
+  synchronized();
   return CUDA_SUCCESS;
 }
 
@@ -76,11 +77,12 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   EVENT(handle);
   const RecordRef record = event->last;
   if (!record) return CUDA_SUCCESS;
-  const Context& context = *event->context;
-  const int epoch = context.epoch;
-  changed().wait(lock, [&] { return record->complete || context.epoch != epoch; });
-  if (context.epoch != epoch) return context.fault ? context.fault : CUDA_ERROR_LAUNCH_FAILED;
+  const Context& context = event->context->base();
+  const int epoch = context.epoch();
+  changed().wait(lock, [&] { return record->complete || context.epoch() != epoch; });
+  if (context.epoch() != epoch) return context.answer() ? context.answer() : CUDA_ERROR_LAUNCH_FAILED;
   observe(record->clock);
+  synchronized();
   return CUDA_SUCCESS;
 }
 

@@ -22,9 +22,12 @@ std::vector<Failure>& failures() {
 
 }  // namespace
 
+// As the documentation has it.
 bool sticky(CUresult code) {
   switch (code) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
@@ -33,16 +36,20 @@ bool sticky(CUresult code) {
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_EXTERNAL_DEVICE: return true;
     default: return false;
   }
 }
 
 void fault(Context& context, CUresult code) {
-  context.fault = code;
-  ++context.epoch;
+  Context& hit = context.whole ? *context.whole : context;
+  hit.fault = code;
+  ++hit.faults;
   for (const Stream* stream : world().streams) {
-    if (stream->context == &context) world().observed.raise(stream->id, stream->issued);
+    if (&stream->context->base() == &hit) world().observed.raise(stream->id, stream->issued);
   }
   changed().notify_all();
 }

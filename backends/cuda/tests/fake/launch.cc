@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host functions, waits for values, and the one kernel: it spins until the word that its argument points to is set. The
-// tests' own, weir_spin, writes then.
+// Host functions, waits for values, and the kernels: one spins until the word that its argument points to is set. The
+// tests' own, weir_spin, writes then; their weir_trap faults.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,10 +17,10 @@ template <class Condition>
 void poll(Stream& self, int epoch, Condition holds) {
   constexpr std::chrono::microseconds again{50};
   Lock lock(lock_of_all());
-  while (!holds() && self.context->epoch == epoch) self.arrived.wait_for(lock, again);
+  while (!holds() && self.context->epoch() == epoch) self.arrived.wait_for(lock, again);
 }
 
-char writes;  // its address is the handle of the kernel that does
+char writes, traps;  // their addresses are the handles of the kernels that do
 
 /// What that one writes, by its other arguments.
 struct Write {
@@ -43,7 +43,7 @@ CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_
   Job job;
   job.call = call;
   if (const auto refused = touch(call, *stream->context, address, sizeof value, false, job.uses)) return refused;
-  job.run = [=, epoch = stream->context->epoch](Stream& self) {
+  job.run = [=, epoch = stream->context->epoch()](Stream& self) {
     poll(self, epoch, [&] {
       auto& word = *reinterpret_cast<cuuint64_t*>(address);
       return static_cast<std::int64_t>(std::atomic_ref(word).load() - value) >= 0;
@@ -60,10 +60,10 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream on, CUhostFn function, void* data) {
   STREAM(on);
   Job job;
   job.call = call;
-  job.run = [=, epoch = stream->context->epoch](Stream& self) {
+  job.run = [=, epoch = stream->context->epoch()](Stream& self) {
     Lock turn(lock_of_all());
-    changed().wait(turn, [&] { return !world().in_host_function || self.context->epoch != epoch; });
-    if (self.context->epoch != epoch) return;
+    changed().wait(turn, [&] { return !world().in_host_function || self.context->epoch() != epoch; });
+    if (self.context->epoch() != epoch) return;
     world().in_host_function = true;
     observe(self.clock);
     turn.unlock();
@@ -86,7 +86,9 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void*) {
 }
 CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   ENTER_IN_CONTEXT("cuModuleGetFunction");
-  *function = std::string_view(name) == "weir_spin" ? reinterpret_cast<CUfunction>(&writes) : nullptr;
+  *function = nullptr;
+  if (std::string_view(name) == "weir_spin") *function = reinterpret_cast<CUfunction>(&writes);
+  if (std::string_view(name) == "weir_trap") *function = reinterpret_cast<CUfunction>(&traps);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
@@ -95,6 +97,14 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, u
   STREAM(on);
   Job job;
   job.call = call;
+  if (kernel == reinterpret_cast<CUfunction>(&traps)) {
+    job.run = [](Stream& self) {
+      const Lock ended(lock_of_all());
+      fault(*self.context, CUDA_ERROR_LAUNCH_FAILED);
+    };
+    push(stream, std::move(job));
+    return CUDA_SUCCESS;
+  }
   const auto address = *static_cast<CUdeviceptr*>(arguments[0]);
   if (const auto refused = touch(call, *stream->context, address, sizeof(unsigned int), false, job.uses))
     return refused;
@@ -103,15 +113,23 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, u
     write = {*static_cast<CUdeviceptr*>(arguments[1]), *static_cast<std::size_t*>(arguments[2]),
              *static_cast<unsigned int*>(arguments[3])};
   }
+  bool faults = false;  // as a kernel does that writes where it may only read
   if (write.bytes != 0) {
-    if (const auto refused = touch(call, *stream->context, write.at, write.bytes, true, job.uses)) return refused;
+    const auto target = memory_at(write.at);
+    const auto access = target ? target->access.find(stream->context->device) : decltype(target->access)::iterator{};
+    faults = target && target->mapped && access != target->access.end() && !access->second;
+    if (const auto refused = touch(call, *stream->context, write.at, write.bytes, !faults, job.uses)) return refused;
   }
-  job.run = [address, write, epoch = stream->context->epoch](Stream& self) {
+  job.run = [address, write, faults, epoch = stream->context->epoch()](Stream& self) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
     poll(self, epoch, [&] {
       return std::atomic_ref(*reinterpret_cast<unsigned int*>(address)).load() != 0 ||
              std::chrono::steady_clock::now() >= limit;
     });
+    if (faults) {
+      const Lock ended(lock_of_all());
+      return fault(*self.context, CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
     std::fill_n(reinterpret_cast<unsigned int*>(write.at), write.bytes / sizeof write.value, write.value);
   };
   push(stream, std::move(job));

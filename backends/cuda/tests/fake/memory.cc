@@ -2,6 +2,8 @@
 // Memory that is allocated at once: of the device, of the host, managed. Who may touch which bytes, and for how long.
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "world.hpp"
 
 using namespace fake;
@@ -42,16 +44,16 @@ Memory::~Memory() {
   if (!mapped && address) give_pages(address, size);
 }
 
-CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device) {
+bool fits(int device, std::size_t bytes) {
+  return bytes <= total_bytes - (total_bytes / 16) - world().used[static_cast<std::size_t>(device)];
+}
+
+CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device, bool counts) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const bool counts = type == CU_MEMORYTYPE_DEVICE && !managed;
-  auto& used = world().used[static_cast<std::size_t>(device)];
-  if (bytes > 64 * total_bytes || (counts && bytes > total_bytes - (total_bytes / 16) - used)) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (bytes > 64 * total_bytes || (counts && !fits(device, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
   void* pages = take_pages(bytes);
   if (!pages) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (counts) used += bytes;
+  if (counts) world().used[static_cast<std::size_t>(device)] += bytes;
   auto memory = std::make_shared<Memory>();
   *address = memory->address = reinterpret_cast<CUdeviceptr>(pages);
   memory->size = bytes;
@@ -72,7 +74,7 @@ void remove(const char* call, const MemoryRef& memory) {
     world().allocations.erase(memory->address);
     return;
   }
-  if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed)
+  if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed && !memory->pool)
     world().used[static_cast<std::size_t>(memory->device)] -= memory->size;
   ended(Kind::allocation);
   world().allocations.erase(memory->address);
@@ -90,7 +92,27 @@ void check_uses(const char* call, const Memory& memory, const std::map<Id, std::
 
 Clock host_now() { return {{}, world().observed.now()}; }
 
-CUresult release(const char* call, CUdeviceptr address, bool host) {
+namespace {
+
+// As cuMemFree and cuMemFreeHost may, and do: everything that is on the device's streams by now. The program may not
+// rely on it, so the host has seen nothing after it.
+void wait_for_device(int device, Lock& lock) {
+  std::vector<std::pair<Id, std::uint64_t>> pending;
+  for (const Stream* stream : world().streams) {
+    if (stream->context->device == device && stream->done < stream->issued)
+      pending.emplace_back(stream->id, stream->issued);
+  }
+  const auto over = [&](const auto& one) {
+    const auto& all = world().streams;
+    return std::none_of(all.begin(), all.end(),
+                        [&](const Stream* s) { return s->id == one.first && s->done < one.second; });
+  };
+  changed().wait(lock, [&] { return std::all_of(pending.begin(), pending.end(), over); });
+}
+
+}  // namespace
+
+CUresult release(const char* call, CUdeviceptr address, bool host, Lock& lock) {
   const auto found = world().allocations.find(address);
   if (found == world().allocations.end()) {
     const auto inside = memory_at(address);
@@ -98,10 +120,19 @@ CUresult release(const char* call, CUdeviceptr address, bool host) {
   }
   const MemoryRef memory = found->second;
   if (memory->mapped) return violation(call, hex(address) + " is mapped, not allocated");
-  if (memory->freeing) return violation(call, hex(address) + " was given to cuMemFreeAsync already");
+  if (memory->freeing) return violation(call, hex(address) + " is being freed already");
   if (host != (memory->type == CU_MEMORYTYPE_HOST))
     return violation(call, hex(address) + " is not memory of that kind");
   check_uses(call, *memory, memory->uses, host_now());
+  memory->freeing = true;
+  if (memory->pool) {
+    if (memory->born && !world().observed.covers(memory->born_on, memory->born, host_now().host)) {
+      violation(call, hex(address) + " is freed before its allocation in order of a stream is known to be over");
+    }
+    give_to_pool(*memory->pool, memory->size);
+  } else {
+    wait_for_device(memory->device, lock);
+  }
   remove(call, memory);
   return CUDA_SUCCESS;
 }
@@ -114,7 +145,7 @@ MemoryRef memory_at(CUdeviceptr address) {
 }
 
 CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::size_t bytes, bool writes,
-               std::vector<MemoryRef>& uses) {
+               std::vector<Use>& uses) {
   for (std::size_t covered = 0; covered < bytes;) {
     const MemoryRef memory = memory_at(at + covered);
     if (!memory) {
@@ -123,7 +154,7 @@ CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::si
                                      : absent(at));
     }
     if (memory->freeing) {
-      return violation(call, hex(at) + " is used after cuMemFreeAsync of memory at " + hex(memory->address));
+      return violation(call, hex(at) + " is used after the free of memory at " + hex(memory->address));
     }
     if (memory->mapped) {
       const auto access = memory->access.find(context.device);
@@ -132,9 +163,9 @@ CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::si
       }
       if (writes && !access->second) return violation(call, hex(at) + " is mapped for reading only");
     }
-    uses.push_back(memory);
     // Mapped handles in a row are one piece of memory; allocations beside each other are not.
     const std::size_t step = memory->size - (at + covered - memory->address);
+    uses.push_back({memory, at + covered, at + std::min(bytes, covered + step), writes});
     if (step < bytes - covered && !memory->mapped) {
       return violation(call, std::to_string(bytes) + " bytes at " + hex(at) + " reach beyond memory at " +
                                  hex(memory->address) + " of " + std::to_string(memory->size));
@@ -157,25 +188,28 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   ENTER_IN_CONTEXT("cuMemAlloc");
   UNSAFE();
-  return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, false, here().current.back()->device);
+  Context& context = *here().current.back();
+  const auto refused = allocate(address, bytes, CU_MEMORYTYPE_DEVICE, false, context.device, true);
+  if (refused == CUDA_SUCCESS) world().allocations.at(*address)->context = &context.base();
+  return refused;
 }
 CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
   ENTER_IN_CONTEXT("cuMemFree");
   UNSAFE();
-  return release(call, address, false);
+  return release(call, address, false, lock);
 }
 CUresult CUDAAPI cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
   ENTER_IN_CONTEXT("cuMemHostAlloc");
   UNSAFE();
   CUdeviceptr address = 0;
-  const auto result = allocate(&address, bytes, CU_MEMORYTYPE_HOST, false, here().current.back()->device);
+  const auto result = allocate(&address, bytes, CU_MEMORYTYPE_HOST, false, here().current.back()->device, false);
   *memory = reinterpret_cast<void*>(address);
   return result;
 }
 CUresult CUDAAPI cuMemFreeHost(void* memory) {
   ENTER_IN_CONTEXT("cuMemFreeHost");
   UNSAFE();
-  return release(call, reinterpret_cast<CUdeviceptr>(memory), true);
+  return release(call, reinterpret_cast<CUdeviceptr>(memory), true, lock);
 }
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned int) {
   ENTER_IN_CONTEXT("cuMemHostGetDevicePointer");
@@ -187,7 +221,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, u
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int) {
   ENTER_IN_CONTEXT("cuMemAllocManaged");
   UNSAFE();
-  return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, true, here().current.back()->device);
+  return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, true, here().current.back()->device, false);
 }
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   ENTER("cuMemGetAddressRange");

@@ -12,22 +12,21 @@ CUresult CUDAAPI fake_cuMemPrefetchAsync(CUdeviceptr at, size_t bytes, CUdevice 
   if (bytes == 0) return violation(call, "nothing to move");
   const auto devices = static_cast<CUdevice>(world().primaries.size());
   if (to != CU_DEVICE_CPU && (to < 0 || to >= devices)) {
-    return violation(call, "to device " + std::to_string(to) + ", which is not there",
-                     CUDA_ERROR_INVALID_DEVICE);
+    return violation(call, "to device " + std::to_string(to) + ", which is not there", CUDA_ERROR_INVALID_DEVICE);
   }
   Job job;
   job.call = call;
   if (const auto refused = touch(call, *stream->context, at, bytes, false, job.uses)) return refused;
-  for (const MemoryRef& memory : job.uses) {
-    if (!memory->managed) return violation(call, hex(at) + " is not managed memory");
+  for (const Use& use : job.uses) {
+    if (!use.memory->managed) return violation(call, hex(at) + " is not managed memory");
   }
-  job.after = [memory = job.uses.front(), to](Stream&) { memory->moved_to = to; };
+  job.after = [memory = job.uses.front().memory, to](Stream&) { memory->moved_to = to; };
   push(stream, std::move(job));
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute attribute,
-                                        CUdeviceptr at, size_t bytes) {
+CUresult CUDAAPI cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute attribute, CUdeviceptr at,
+                                        size_t bytes) {
   ENTER("cuMemRangeGetAttribute");
   const auto memory = memory_at(at);
   if (!memory || !memory->managed || bytes > memory->size - (at - memory->address)) {

@@ -43,7 +43,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ha
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   const int device = atoi(std::strstr(name, "fakecuda") + 8);
-  *handle = add_handle({copy, static_cast<std::size_t>(status.st_size), device, true, 1, 0});
+  *handle = add_handle({copy, static_cast<std::size_t>(status.st_size), device, true, true, 1, 0});
   return CUDA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 // Streams: a thread each while there is work.
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -13,7 +14,8 @@ namespace {
 
 // Memory that a stream allocates in its order is there for what comes after.
 void check_births(const Stream& stream, const Job& job) {
-  for (const MemoryRef& memory : job.uses) {
+  for (const Use& use : job.uses) {
+    const Memory* const memory = use.memory.get();
     if (memory->born == 0 || stream.clock.covers(memory->born_on, memory->born, world().observed)) continue;
     violation(job.call, "stream " + std::to_string(stream.id) + " uses memory that stream " +
                             std::to_string(memory->born_on) + " allocates as its work " + std::to_string(memory->born) +
@@ -21,10 +23,35 @@ void check_births(const Stream& stream, const Job& job) {
   }
 }
 
+// Two pieces of work on the same bytes, one of which writes, have an order. Which of them happens to run first is all
+// the same: the other one is told of.
+void check_order(const Stream& stream, const Job& job) {
+  constexpr std::size_t remembered = 64;
+  for (const Use& use : job.uses) {
+    auto& past = use.memory->past;
+    const auto conflicts = [&](const Past& one) {
+      return one.stream != stream.id && one.begin < use.end && use.begin < one.end && (one.writes || use.writes) &&
+             !stream.clock.covers(one.stream, one.work, world().observed);
+    };
+    if (const auto found = std::find_if(past.begin(), past.end(), conflicts); found != past.end()) {
+      violation(job.call, "stream " + std::to_string(stream.id) + (use.writes ? " writes " : " reads ") +
+                              hex(std::max(use.begin, found->begin)) + ", which work " + std::to_string(found->work) +
+                              " of stream " + std::to_string(found->stream) + (found->writes ? " writes" : " reads") +
+                              ", and neither is ordered after the other");
+    }
+    std::erase_if(past, [&](const Past& one) {
+      return one.stream == stream.id && use.begin <= one.begin && one.end <= use.end && (use.writes || !one.writes);
+    });
+    if (past.size() >= remembered) past.erase(past.begin());
+    past.push_back({use.begin, use.end, use.writes, stream.id, stream.done + 1});
+  }
+}
+
 void run(Stream* stream, Job& job, Lock& lock) {
   stream->clock.host = std::max(stream->clock.host, job.host);
-  const bool alive = job.epoch == stream->context->epoch;
+  const bool alive = job.epoch == stream->context->epoch();
   if (alive) check_births(*stream, job);
+  if (alive) check_order(*stream, job);
   if (alive && job.run) {
     lock.unlock();
     job.run(*stream);
@@ -41,8 +68,17 @@ void run(Stream* stream, Job& job, Lock& lock) {
 
 void forget(Stream* stream) {
   world().streams.erase(stream);
-  delete stream;
+  std::erase(stream->context->blocking, stream);
+  if (stream->context->legacy == stream) stream->context->legacy = nullptr;
+  stream->clock = {};
+  world().ended_streams.push_back(stream);
   changed().notify_all();
+}
+
+// The host finds all of it complete.
+void see(const Stream& stream) {
+  observe(stream.clock);
+  world().observed.raise(stream.id, stream.done);
 }
 
 // A thread is there while there is work, and a moment longer.
@@ -65,10 +101,20 @@ void run_stream(Stream* stream) {
 
 namespace fake {
 
-Stream* make_stream(Context* context) {
-  auto* const stream = new Stream{};
+Stream* make_stream(Context* context, bool blocking) {
+  Stream* stream = nullptr;
+  if (world().streams_come_again && !world().ended_streams.empty()) {
+    stream = world().ended_streams.back();
+    world().ended_streams.pop_back();
+    std::destroy_at(stream);
+    std::construct_at(stream);
+  } else {
+    stream = new Stream;
+  }
   stream->context = context;
   stream->id = ++world().last_id;
+  stream->blocking = blocking;
+  if (blocking) context->blocking.push_back(stream);
   world().streams.insert(stream);
   made(Kind::stream);
   return stream;
@@ -82,17 +128,19 @@ void end_stream(Stream* stream) {
   stream->arrived.notify_all();
 }
 
-void push(Stream* stream, Job job) {
-  job.epoch = stream->context->epoch;
+namespace {
+
+void append(Stream* stream, Job job) {
+  job.epoch = stream->context->epoch();
   ++stream->issued;
   job.host = world().observed.now();
-  for (const MemoryRef& memory : job.uses) memory->uses[stream->id] = stream->issued;
+  for (const Use& use : job.uses) use.memory->uses[stream->id] = stream->issued;
   stream->work.push_back(std::move(job));
   if (!std::exchange(stream->running, true)) std::thread(run_stream, stream).detach();
   stream->arrived.notify_all();
 }
 
-void push_record(const char* call, Stream* stream, const RecordRef& record) {
+Job to_record(const char* call, const RecordRef& record) {
   Job job;
   job.call = call;
   job.after = [record](Stream& self) {
@@ -100,31 +148,58 @@ void push_record(const char* call, Stream* stream, const RecordRef& record) {
     record->clock = self.clock;
     record->clock.raise(self.id, self.done + 1);
   };
-  push(stream, std::move(job));
+  return job;
 }
 
-void push_wait(const char* call, Stream* stream, const RecordRef& record) {
-  if (!record) return;  // never recorded: nothing to wait for
+Job to_wait(const char* call, const Stream* stream, const RecordRef& record) {
   Job job;
   job.call = call;
-  job.run = [record, epoch = stream->context->epoch](Stream& self) {
+  job.run = [record, epoch = stream->context->epoch()](Stream& self) {
     Lock lock(lock_of_all());
-    changed().wait(lock, [&] { return record->complete || self.context->epoch != epoch; });
+    changed().wait(lock, [&] { return record->complete || self.context->epoch() != epoch; });
   };
   job.after = [record](Stream& self) { self.clock.merge(record->clock); };
-  push(stream, std::move(job));
+  return job;
+}
+
+// As the driver orders the legacy stream and the blocking ones among each other.
+void join(Stream* stream, Stream* other) {
+  if (!other || other == stream || other->issued == 0) return;
+  const auto record = std::make_shared<Record>();
+  if (other->issued == other->done) {
+    record->complete = true;
+    record->clock = other->clock;
+    record->clock.raise(other->id, other->done);
+  } else {
+    append(other, to_record("legacy stream", record));
+  }
+  append(stream, to_wait("legacy stream", stream, record));
+}
+
+}  // namespace
+
+void push(Stream* stream, Job job) {
+  if (stream == stream->context->legacy) {
+    for (Stream* other : stream->context->blocking) join(stream, other);
+  } else if (stream->blocking) {
+    join(stream, stream->context->legacy);
+  }
+  append(stream, std::move(job));
+}
+
+void push_record(const char* call, Stream* stream, const RecordRef& record) { push(stream, to_record(call, record)); }
+
+void push_wait(const char* call, Stream* stream, const RecordRef& record) {
+  if (record) push(stream, to_wait(call, stream, record));  // else never recorded: nothing to wait for
+}
+
+bool legacy_is_done(const Context& context) {
+  const auto done = [](const Stream* stream) { return !stream || stream->done >= stream->issued; };
+  return done(context.legacy) && std::all_of(context.blocking.begin(), context.blocking.end(), done);
 }
 
 void observe(const Clock& clock) {
   for (const auto& [stream, work] : clock.last) world().observed.raise(stream, work);
-}
-
-// As the driver orders the legacy stream and the per-thread ones among each other.
-static void join(Stream* stream, Stream* other) {
-  if (!other || other == stream) return;
-  const auto record = std::make_shared<Record>();
-  push_record("legacy stream", other, record);
-  push_wait("legacy stream", stream, record);
 }
 
 CUresult find(const char* call, CUstream handle, bool working, Stream*& found) {
@@ -133,7 +208,7 @@ CUresult find(const char* call, CUstream handle, bool working, Stream*& found) {
     if (!world().streams.count(stream) || stream->ended) {
       return violation(call, "not a stream, or destroyed", CUDA_ERROR_INVALID_HANDLE);
     }
-    if (stream->context->fault) return stream->context->fault;
+    if (const CUresult answer = stream->context->answer()) return answer;
     if (working && (here().current.empty() || here().current.back() != stream->context)) {
       return violation(call, "another context than the stream's is current", CUDA_ERROR_INVALID_CONTEXT);
     }
@@ -145,24 +220,17 @@ CUresult find(const char* call, CUstream handle, bool working, Stream*& found) {
   }
   Context* context = here().current.back();
   if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  if (context->fault) return context->fault;
+  if (const CUresult answer = context->answer()) return answer;
   if (handle == CU_STREAM_PER_THREAD) {
     Stream* mine = nullptr;
     for (std::size_t i = 0; i < here().streams.count; ++i) {
       if (here().streams.items[i].context == context) mine = here().streams.items[i].stream;
     }
-    if (!mine) {
-      context->per_thread.push_back(mine = make_stream(context));
-      here().streams.push_back({context, mine});
-    }
-    if (working) join(mine, context->legacy);
+    if (!mine) here().streams.push_back({context, mine = make_stream(context, true)});
     found = mine;
     return CUDA_SUCCESS;
   }
-  if (!context->legacy) context->legacy = make_stream(context);
-  if (working) {
-    for (Stream* other : context->per_thread) join(context->legacy, other);
-  }
+  if (!context->legacy) context->legacy = make_stream(context, false);
   found = context->legacy;
   return CUDA_SUCCESS;
 }
@@ -171,21 +239,23 @@ CUresult find(const char* call, CUstream handle, bool working, Stream*& found) {
 
 extern "C" {
 
-CUresult CUDAAPI cuStreamCreate(CUstream* handle, unsigned int) {
+CUresult CUDAAPI cuStreamCreate(CUstream* handle, unsigned int flags) {
   ENTER_IN_CONTEXT("cuStreamCreate");
-  *handle = reinterpret_cast<CUstream>(make_stream(here().current.back()));
+  if (flags != CU_STREAM_DEFAULT && flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  *handle = reinterpret_cast<CUstream>(make_stream(here().current.back(), flags == CU_STREAM_DEFAULT));
   return CUDA_SUCCESS;
 }
 
-/// Returns at once; the work on it is done.
+/// Returns at once; the work on it is done. Also when it tells of a fault.
 CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
-  ENTER("cuStreamDestroy");
+  ENTER_EVEN_AFTER_A_FAULT("cuStreamDestroy");
   auto* const stream = reinterpret_cast<Stream*>(handle);
   if (!world().streams.count(stream) || stream->ended) {
     return violation(call, "not a stream, or destroyed twice", CUDA_ERROR_INVALID_HANDLE);
   }
+  const CUresult answer = stream->context->answer();
   end_stream(stream);
-  return CUDA_SUCCESS;
+  return answer;
 }
 
 CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
@@ -228,9 +298,13 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   ENTER("cuStreamQuery");
   UNSAFE();
   STREAM(handle);
-  if (stream->done < stream->issued) return CUDA_ERROR_NOT_READY;
-  observe(stream->clock);
-  world().observed.raise(stream->id, stream->done);
+  const bool legacy = stream == stream->context->legacy;
+  if (legacy ? !legacy_is_done(*stream->context) : stream->done < stream->issued) return CUDA_ERROR_NOT_READY;
+  see(*stream);
+  if (legacy) {
+    for (const Stream* other : stream->context->blocking) see(*other);
+  }
+  synchronized();
   return CUDA_SUCCESS;
 }
 
@@ -238,12 +312,20 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   ENTER("cuStreamSynchronize");
   UNSAFE();
   STREAM(handle);
+  if (stream == stream->context->legacy) push(stream, {});  // it waits for the blocking ones
   const auto wanted = stream->issued;
-  const int epoch = stream->context->epoch;
-  changed().wait(lock, [&] { return stream->done >= wanted || stream->context->epoch != epoch; });
+  const int epoch = stream->context->epoch();
+  changed().wait(lock, [&] { return stream->done >= wanted || stream->context->epoch() != epoch; });
   observe(stream->clock);
   world().observed.raise(stream->id, wanted);
-  return stream->context->fault;
+  synchronized();
+  return stream->context->answer();
+}
+
+/// For tests: whether the handles of streams that ended are those of new ones, as real drivers have it.
+void fake_cuda_use_stream_handles_again(int yes) {
+  const Lock lock(lock_of_all());
+  world().streams_come_again = yes != 0;
 }
 
 }  // extern "C"

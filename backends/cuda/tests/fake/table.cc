@@ -18,8 +18,12 @@ CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint6
 #include "../../symbols.inc"
       WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamBeginCapture, 0)
           WEIR_CUDA_SYMBOL(StreamEndCapture, 0) WEIR_CUDA_SYMBOL(GraphDestroy, 0) WEIR_CUDA_SYMBOL(MemAllocAsync, 0)
-              WEIR_CUDA_SYMBOL(ModuleLoadData, 0) WEIR_CUDA_SYMBOL(ModuleGetFunction, 0)
-                  WEIR_CUDA_SYMBOL(LaunchKernel, 0) WEIR_CUDA_SYMBOL(MemRangeGetAttribute, 0)
+              WEIR_CUDA_SYMBOL(ModuleLoadData, 0) WEIR_CUDA_SYMBOL(ModuleGetFunction, 0) WEIR_CUDA_SYMBOL(
+                  LaunchKernel, 0) WEIR_CUDA_SYMBOL(MemRangeGetAttribute, 0) WEIR_CUDA_SYMBOL(DeviceGetDevResource, 0)
+                  WEIR_CUDA_SYMBOL(DevSmResourceSplitByCount, 0) WEIR_CUDA_SYMBOL(DevResourceGenerateDesc, 0)
+                      WEIR_CUDA_SYMBOL(GreenCtxCreate, 0) WEIR_CUDA_SYMBOL(GreenCtxDestroy, 0)
+                          WEIR_CUDA_SYMBOL(CtxFromGreenCtx, 0) WEIR_CUDA_SYMBOL(GreenCtxStreamCreate, 0)
+                              WEIR_CUDA_SYMBOL(StreamGetGreenCtx, 0) WEIR_CUDA_SYMBOL(EventDestroy, 0)
 #undef WEIR_CUDA_SYMBOL
   };
   const auto found = table.find(name);

@@ -36,6 +36,14 @@ std::vector<MemoryRef> mappings_of(CUdeviceptr address, std::size_t bytes) {
   return all;
 }
 
+/// Why the driver refuses to map, unmap or open these addresses, whatever is there; empty when it does not.
+std::string misplaced(CUdeviceptr address, std::size_t bytes) {
+  const std::string text = std::to_string(bytes) + " bytes from " + hex(address);
+  if (address % granularity || bytes % granularity || bytes == 0) return text + " are not whole granules";
+  CUdeviceptr begin = 0;
+  return range_around(address, bytes, begin) ? "" : text + " are not reserved";
+}
+
 void lay_bare(CUdeviceptr address, std::size_t bytes) {
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
        0);
@@ -81,24 +89,22 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocat
 }
 
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* properties,
-                             unsigned long long) {
+                             unsigned long long flags) {
   ENTER("cuMemCreate");
   const int device = properties->location.id;
-  if (bytes == 0 || bytes % granularity || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+  if (flags != 0 || bytes == 0 || bytes % granularity || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return violation(call, "wrong size or properties");
   }
   if (device < 0 || static_cast<std::size_t>(device) >= world().primaries.size()) return CUDA_ERROR_INVALID_DEVICE;
-  if (bytes > total_bytes - (total_bytes / 16) - world().used[static_cast<std::size_t>(device)]) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (!fits(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const int fd = memfd_create(("fakecuda" + std::to_string(device)).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
     if (fd >= 0) close(fd);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const bool exportable = properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  *handle = add_handle({fd, bytes, device, exportable, 1, 0});
+  *handle = add_handle({fd, bytes, device, exportable, false, 1, 0});
   return CUDA_SUCCESS;
 }
 
@@ -163,15 +169,15 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUme
   ENTER("cuMemMap");
   Handle* const handle = handle_of(call, id);
   if (!handle) return CUDA_ERROR_INVALID_VALUE;
-  if (offset || bytes != handle->size) return CUDA_ERROR_INVALID_VALUE;  // a handle is mapped whole; its size may lie
-  CUdeviceptr begin = 0;
-  if (!range_around(address, bytes, begin) || (address - begin) % granularity) {
-    return violation(call, std::to_string(bytes) + " bytes from " + hex(address) + " are not reserved");
+  if (const auto why = misplaced(address, bytes); !why.empty()) return violation(call, why);
+  if (offset != 0) return violation(call, "a handle is mapped from its beginning");
+  if (bytes != handle->size) {  // a stranger's size may lie
+    return handle->imported ? CUDA_ERROR_INVALID_VALUE : violation(call, "a handle is mapped whole");
   }
   const auto next = world().allocations.lower_bound(address);
   const auto before = memory_at(address);
   if (before || (next != world().allocations.end() && next->first < address + bytes)) {
-    return violation(call, "memory is mapped already at " + hex(address));
+    return violation(call, "memory is mapped already at " + hex(before ? address : next->first));
   }
   if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd, 0) == MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -190,6 +196,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUme
 
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
   ENTER("cuMemUnmap");
+  if (const auto why = misplaced(address, bytes); !why.empty()) return violation(call, why);
   const auto all = mappings_of(address, bytes);
   if (all.empty()) {
     return violation(call, std::to_string(bytes) + " bytes from " + hex(address) + " are not what was mapped");
@@ -213,17 +220,37 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access, size_t count) {
   ENTER("cuMemSetAccess");
+  if (const auto why = misplaced(address, bytes); !why.empty()) return violation(call, why);
   const auto all = mappings_of(address, bytes);
   if (all.empty()) {
-    return violation(call, std::to_string(bytes) + " bytes from " + hex(address) + " are not mapped");
+    return violation(call, std::to_string(bytes) + " bytes from " + hex(address) + " are not what was mapped");
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return violation(call, "not for a device");
-    const bool writes = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    for (const MemoryRef& memory : all) memory->access[access[i].location.id] = writes;
+    const auto& [location, flags] = access[i];
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
+        static_cast<std::size_t>(location.id) >= world().primaries.size()) {
+      return violation(call, "not for a device", CUDA_ERROR_INVALID_DEVICE);
+    }
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      return violation(call, "access of no kind");
+    }
+    for (const MemoryRef& memory : all) {
+      if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+        memory->access.erase(location.id);
+      } else {
+        memory->access[location.id] = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      }
+    }
   }
-  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
-                                                                                        : CUDA_ERROR_INVALID_VALUE;
+  for (const MemoryRef& memory : all) {
+    int protection = PROT_NONE;
+    for (const auto& [device, writes] : memory->access) protection |= writes ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (mprotect(reinterpret_cast<void*>(memory->address), memory->size, protection) != 0) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

@@ -43,12 +43,14 @@ CUresult enter(const char* call) {
   return injected(call);
 }
 
+CUresult fault_here() { return here().current.empty() ? CUDA_SUCCESS : here().current.back()->answer(); }
+
 CUresult enter_in_context(const char* call) {
   if (const CUresult refused = enter(call)) return refused;
   if (here().current.empty()) return violation(call, "no context is current", CUDA_ERROR_INVALID_CONTEXT);
   const Context& context = *here().current.back();
   if (context.destroyed) return violation(call, "the current context is destroyed", CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  return context.fault;
+  return context.answer();
 }
 
 bool safe_while_capturing() {

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <functional>
 #include <iterator>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +25,7 @@ namespace fake {
 inline constexpr std::size_t total_bytes = std::size_t{1} << 30, granularity = std::size_t{2} << 20, page = 4096;
 
 struct Context;
+struct Pool;
 struct Stream;
 
 using Lock = std::unique_lock<std::mutex>;
@@ -32,6 +33,14 @@ using Lock = std::unique_lock<std::mutex>;
 std::mutex& lock_of_all();
 /// Notified whenever something changed that somebody may wait for.
 std::condition_variable& changed();
+
+/// Bytes that a piece of a stream's work read or wrote.
+struct Past {
+  CUdeviceptr begin, end;
+  bool writes;
+  Id stream;
+  std::uint64_t work;
+};
 
 /// One allocation, or one mapping of a handle. Its pages stay as long as work that was given them is pending, so that a
 /// free that comes too early is told and does not crash.
@@ -42,11 +51,14 @@ struct Memory {
   bool managed = false;
   int moved_to = CU_DEVICE_INVALID;  // the last prefetch that is over
   int device = 0;
-  bool mapped = false;   // a handle's; else with pages of its own
-  bool freeing = false;  // cuMemFreeAsync was called: nobody may name it any more
-  Id born_on = 0;        // allocated in order of that stream, as this piece of its work
+  const Context* context = nullptr;  // whose it is; null: the device's primary one's
+  Pool* pool = nullptr;              // that it is of
+  bool mapped = false;               // a handle's; else with pages of its own
+  bool freeing = false;              // a free was called: nobody may name it any more
+  Id born_on = 0;                    // allocated in order of that stream, as this piece of its work
   std::uint64_t born = 0;
   std::map<Id, std::uint64_t> uses;  // work that touches it, the last of each stream
+  std::vector<Past> past;            // work that is done on it, but for the oldest
   std::map<int, bool> access;        // of a mapping: devices that may, and whether they may write
 
   Memory() = default;
@@ -56,12 +68,20 @@ struct Memory {
 };
 using MemoryRef = std::shared_ptr<Memory>;
 
+/// Bytes that a piece of work will read or write.
+struct Use {
+  MemoryRef memory;
+  CUdeviceptr begin, end;
+  bool writes;
+};
+
 struct Handle {
   int fd;
   std::size_t size;
   int device;
   bool exportable;
-  int owners;  // handles given out and not released
+  bool imported;  // its size may lie
+  int owners;     // handles given out and not released
   int mappings;
 };
 
@@ -84,19 +104,27 @@ struct Event {
 
 struct Context {
   int device = 0;
+  Context* whole = nullptr;  // of a green one: the primary one, which it shares memory and faults with
   Stream* legacy = nullptr;
-  std::vector<Stream*> per_thread;
+  std::vector<Stream*> blocking;  // work on the legacy stream waits for theirs, and theirs for its
   Id id = 0;
   bool destroyed = false;
   CUresult fault = CUDA_SUCCESS;  // sticky
-  int epoch = 0;                  // work of an earlier one died with a fault
+  int faults = 0;
+
+  /// Whose memory and faults it has.
+  [[nodiscard]] const Context& base() const { return whole ? *whole : *this; }
+  /// What calls answer after a fault.
+  [[nodiscard]] CUresult answer() const { return base().fault; }
+  /// Work of an earlier one died with a fault.
+  [[nodiscard]] int epoch() const { return base().faults; }
 };
 
 /// A piece of work. `run` without the lock, then `after` with it; of the two only `after` when a fault ended it.
 struct Job {
   const char* call = "";
   std::function<void(Stream&)> run, after;
-  std::vector<MemoryRef> uses;
+  std::vector<Use> uses;
   Time host = 0;  // when it was put on the stream
   int epoch = 0;
 };
@@ -104,16 +132,29 @@ struct Job {
 struct Stream {
   Context* context;
   Id id;
-  std::deque<Job> work;
+  bool blocking;
+  std::list<Job> work;
   bool running = false, ended = false, capturing = false;
   std::uint64_t issued = 0, done = 0;
   std::condition_variable arrived;  // work, or the end
   Clock clock;                      // what is ordered before its next piece of work
 };
 
+/// What was freed on a stream, and is free for the system once the host has seen that.
+struct Freed {
+  Id stream;
+  std::uint64_t work;
+  std::size_t bytes;
+};
+
+/// Memory is taken from the device in granules, and kept.
 struct Pool {
-  int device;
-  std::size_t limit;
+  int device = 0;
+  std::size_t limit = 0;        // of what it holds; 0: the device's
+  std::uint64_t threshold = 0;  // of what it keeps when the host synchronizes
+  std::size_t reserved = 0, used = 0, most_reserved = 0, most_used = 0;
+  std::vector<Freed> unseen;
+  bool destroyed = false;
 };
 
 struct World {
@@ -125,7 +166,10 @@ struct World {
   std::vector<Context*> primaries;
   std::set<Context*> contexts;  // all that were ever made: their objects stay
   std::set<Stream*> streams;
+  std::vector<Stream*> ended_streams;  // their objects stay, so that no handle means another stream later
+  bool streams_come_again = false;     // but to a test that wants it so
   std::set<Event*> events;
+  std::vector<Pool*> default_pools;    // of the devices
   std::set<Pool*> pools, ended_pools;  // no handle means another pool later
   std::vector<std::size_t> used;
   Observed observed;
@@ -172,6 +216,8 @@ int number(const char* name, int fallback);
 
 /// First thing in every call: forbidden places, failures on demand.
 CUresult enter(const char* call);
+/// The fault of the current context, which answers almost every call with it from then on.
+CUresult fault_here();
 /// The same for calls that need a context: whatever is current, but not destroyed and without a fault.
 CUresult enter_in_context(const char* call);
 /// Whether a call that ends captures in global mode may go on; it spoils them otherwise.
@@ -186,16 +232,19 @@ void made(Kind kind);
 void ended(Kind kind);
 
 // memory.cc
-CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device);
-/// Free at once: work that uses it must be known complete.
-CUresult release(const char* call, CUdeviceptr address, bool host);
+/// Its own pages; `counts`: as memory of the device.
+CUresult allocate(CUdeviceptr* address, std::size_t bytes, CUmemorytype type, bool managed, int device, bool counts);
+/// Free at once: work that uses it must be known complete. Waits for what is on the device, unless it is a pool's.
+CUresult release(const char* call, CUdeviceptr address, bool host, Lock& lock);
+/// Whether the device has so much left.
+bool fits(int device, std::size_t bytes);
 /// What a free removes, its work having been looked at.
 void remove(const char* call, const MemoryRef& memory);
 /// The allocation that covers the address, or null.
 MemoryRef memory_at(CUdeviceptr address);
 /// Whether work on `context` may touch these bytes, which goes to `uses`.
 CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::size_t bytes, bool writes,
-               std::vector<MemoryRef>& uses);
+               std::vector<Use>& uses);
 /// Tell about the first of `uses` that does not come before `end`.
 void check_uses(const char* call, const Memory& memory, const std::map<Id, std::uint64_t>& uses, const Clock& end);
 /// What comes before a call that the host makes now.
@@ -205,14 +254,23 @@ Clock host_now();
 /// The stream that a handle means here. `working`: the call puts work on it, for which older drivers want its context
 /// current.
 CUresult find(const char* call, CUstream handle, bool working, Stream*& found);
-Stream* make_stream(Context* context);
+Stream* make_stream(Context* context, bool blocking);
 void end_stream(Stream* stream);
 void push(Stream* stream, Job job);
 /// The host finds complete what comes before.
 void observe(const Clock& clock);
+/// Whether all that was put so far on streams that work on the legacy stream waits for is done, and on it.
+bool legacy_is_done(const Context& context);
 /// A point after everything on the stream so far, and a wait for one.
 void push_record(const char* call, Stream* stream, const RecordRef& record);
 void push_wait(const char* call, Stream* stream, const RecordRef& record);
+
+// pool.cc
+/// The host has synchronized: pools give back what is above their threshold.
+void synchronized();
+/// Memory of a pool goes back to it: by the host, or as that piece of a stream's work.
+void give_to_pool(Pool& pool, std::size_t bytes);
+void give_to_pool(Pool& pool, std::size_t bytes, Id stream, std::uint64_t work);
 
 // inject.cc
 /// The code with which this call is to fail now.
@@ -225,10 +283,14 @@ void fault(Context& context, CUresult code);
 
 }  // namespace fake
 
-#define ENTER(name)                     \
+#define ENTER_EVEN_AFTER_A_FAULT(name)  \
   const char* const call = name;        \
   fake::Lock lock(fake::lock_of_all()); \
   if (const CUresult refused = fake::enter(call)) return refused
+
+#define ENTER(name)               \
+  ENTER_EVEN_AFTER_A_FAULT(name); \
+  if (const CUresult refused = fake::fault_here()) return refused
 
 #define ENTER_IN_CONTEXT(name)          \
   const char* const call = name;        \

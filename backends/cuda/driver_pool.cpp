@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver_pool.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "context_scope.hpp"
+#include "device.hpp"
+#include "segment.hpp"
+#include "sticky_errors.hpp"
+#include "stream.hpp"
+
+namespace weir::cuda {
+
+DriverPool::~DriverPool() {
+  if (made() && !gpu_.inherited) report_failure(driver().MemPoolDestroy(made()), "cuMemPoolDestroy", gpu_);
+}
+
+CUmemoryPool DriverPool::handle() {
+  if (const CUmemoryPool known = made()) return known;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!made()) handle_.store(make(), std::memory_order_release);
+  }
+  gpu_.pools().add(shared_from_this());
+  return made();
+}
+
+CUmemoryPool DriverPool::make() const {
+  gpu_.check_process();
+  if (max_size_ != 0 && driver().version < 12020) {
+    throw Error(Errc::unsupported,
+                "a limit on a driver pool needs CUDA 12.2 or newer; there is " + gpu_.spi::DeviceState::driver);
+  }
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = gpu_.ordinal;
+  properties.maxSize = max_size_;
+  CUmemoryPool pool = nullptr;
+  check(driver().MemPoolCreate(&pool, &properties), "cuMemPoolCreate", "on ", gpu_);
+  cuuint64_t threshold = release_threshold_;
+  const auto set = driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+  if (set != CUDA_SUCCESS) {
+    driver().MemPoolDestroy(pool);
+    check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold_, " on ", gpu_);
+  }
+  return pool;
+}
+
+// The driver takes memory for free only when the host has seen the free. An event after it is what the host can look
+// at.
+void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept try {
+  constexpr std::size_t few = 32;
+  const std::scoped_lock lock(mutex_);
+  if (frees_.size() >= std::max(few, most_frees_)) {
+    std::erase_if(frees_, [](const auto& free) { return driver().EventQuery(free.second->handle) == CUDA_SUCCESS; });
+    most_frees_ = 2 * frees_.size();
+  }
+  EventRef& event = frees_[stream.id()];
+  if (!event) event = stream.events().take();
+  if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) frees_.erase(stream.id());
+} catch (const std::exception&) {  // trim() does not wait for it
+}
+
+std::vector<EventRef> DriverPool::take_frees() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<EventRef> all;
+  all.reserve(frees_.size());
+  for (auto& [stream, event] : frees_) all.push_back(std::move(event));
+  frees_.clear();
+  return all;
+}
+
+std::size_t DriverPool::ask(CUmemPool_attribute what) const noexcept {
+  cuuint64_t bytes = 0;
+  const auto answer = driver().MemPoolGetAttribute(made(), what, &bytes);
+  if (find_sticky(answer)) lost_ = true;
+  return answer == CUDA_SUCCESS ? bytes : 0;
+}
+
+void DriverPool::count(ResourceStats& stats) const noexcept {
+  if (!made() || gpu_.inherited || lost_) return;
+  const RelaxedCapture relaxed;
+  stats.reserved = std::max(stats.reserved, ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+  stats.peak_reserved = std::max(stats.peak_reserved, ask(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+}
+
+void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
+  if (!made() || gpu_.inherited) return;
+  const ReleaseScope scope(gpu_.context(), gpu_);  // also without the context: the calls name what they mean
+  if (may_wait) {
+    for (const EventRef& free : take_frees()) {
+      report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
+    }
+  }
+  const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  const auto trimmed = driver().MemPoolTrimTo(made(), used + std::min(bytes_to_keep, SIZE_MAX - used));
+  if (is_last_answer(trimmed)) lost_ = true;
+  report_failure(trimmed, "cuMemPoolTrimTo", gpu_);
+} catch (const std::bad_alloc&) {
+  report({make_error_code(std::errc::not_enough_memory), "trim of a driver pool", "no memory to wait for its frees"});
+}
+
+bool DriverPool::release_unused() noexcept {
+  if (!made() || lost_) return false;
+  const auto before = ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  trim(0, false);
+  return ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) < before;
+}
+
+// The plain resource's: it keeps all that it ever took, until somebody trims it or memory runs out.
+std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind) {
+  if (kind != MemoryKind::async) return nullptr;
+  return std::make_shared<DriverPool>(gpu_of(device), std::numeric_limits<std::size_t>::max(), 0);
+}
+
+void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(pools_, [](const auto& one) { return one.expired(); });
+  pools_.push_back(pool);
+}
+
+bool DriverPools::release_unused() noexcept try {
+  std::vector<std::shared_ptr<DriverPool>> alive;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& one : pools_) {
+      if (auto pool = one.lock()) alive.push_back(std::move(pool));
+    }
+  }
+  bool some = false;
+  for (const auto& pool : alive) some = pool->release_unused() || some;
+  return some;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Pools of the driver: what is freed goes to them and not to the device.
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "events.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir::cuda {
+
+class Gpu;
+class GpuStream;
+
+/// A pool of the driver that is one resource's alone, made when it is first used. Destroying it leaves its live
+/// allocations valid.
+class DriverPool final : public spi::Source, public std::enable_shared_from_this<DriverPool> {
+ public:
+  /// `max_size` 0 means no limit.
+  DriverPool(Gpu& gpu, std::size_t release_threshold, std::size_t max_size) noexcept
+      : gpu_(gpu), release_threshold_(release_threshold), max_size_(max_size) {}
+  DriverPool(const DriverPool&) = delete;
+  DriverPool& operator=(const DriverPool&) = delete;
+  ~DriverPool() override;
+
+  /// Throws unsupported when the driver cannot limit a pool.
+  CUmemoryPool handle();
+  [[nodiscard]] std::size_t max_size() const noexcept { return max_size_; }
+
+  /// Memory of it was freed in order on that stream, whose context is current.
+  void freed_on(const GpuStream& stream, CUstream native) noexcept;
+  /// Give back what nobody uses, without waiting. True when there was something.
+  bool release_unused() noexcept;
+
+  void count(ResourceStats& stats) const noexcept override;
+  void trim(std::size_t bytes_to_keep, bool may_wait) noexcept override;
+
+ private:
+  CUmemoryPool make() const;
+  [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
+  /// 0 when the driver does not say.
+  [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
+  std::vector<EventRef> take_frees();
+
+  Gpu& gpu_;
+  const std::size_t release_threshold_, max_size_;
+  std::atomic<CUmemoryPool> handle_{nullptr};
+  mutable std::atomic<bool> lost_{false};  // with the device: what it holds is the driver's
+
+  std::mutex mutex_;
+  std::map<std::uint64_t, EventRef> frees_;  // by stream, the last of each; the host may not have seen it
+  std::size_t most_frees_ = 0;               // until those that are over are forgotten
+};
+
+/// All of a device.
+class DriverPools {
+ public:
+  void add(const std::shared_ptr<DriverPool>& pool);
+  /// For a device that has no memory left. True when there was something.
+  bool release_unused() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<DriverPool>> pools_;
+};
+
+}  // namespace weir::cuda

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's pool of a resource: what it holds is counted, what nobody uses goes back when somebody asks, and nobody
+// waits for a stranger.
+#include <future>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "native.hpp"
+#include "weir/resources/pool.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+
+class DriverPools : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (!gpu().find(MemoryKind::async)) GTEST_SKIP() << "no driver pools here";
+  }
+  /// The plain resource's and the typed factory's.
+  static std::vector<ResourcePtr> both() {
+    return {make_resource(gpu(), MemoryKind::async), cuda::make_async_resource(gpu())};
+  }
+};
+
+TEST_F(DriverPools, WhatIsKeptIsReserved) {
+  const Stream stream(gpu());
+  for (const ResourcePtr& resource : both()) {
+    EXPECT_EQ(resource->stats().reserved, 0U);
+    EXPECT_EQ(resource->stats().peak_reserved, 0U);
+    Buffer buffer = resource->allocate(64 * mib, stream);
+    EXPECT_GE(resource->stats().reserved, 64 * mib);
+    buffer.close();
+    stream.synchronize();
+    EXPECT_EQ(resource->stats().in_use, 0U);
+    EXPECT_GE(resource->stats().reserved, 64 * mib) << "the driver keeps it";
+    Buffer again = resource->allocate(64 * mib, stream);
+    EXPECT_LT(resource->stats().peak_reserved, 128 * mib) << "and uses it again";
+  }
+}
+
+// Right after the close, without a synchronization by the caller.
+TEST_F(DriverPools, TrimGivesItBack) {
+  const Stream stream(gpu());
+  for (const ResourcePtr& resource : both()) {
+    Buffer kept = resource->allocate(mib, stream), buffer = resource->allocate(64 * mib, stream);
+    buffer.fill(std::uint8_t{1}, stream);
+    buffer.close();
+    EXPECT_GE(resource->trim(0), 64 * mib - 2 * mib);
+    EXPECT_LT(resource->stats().reserved, 64 * mib);
+    kept.fill(std::uint8_t{2}, stream);
+    EXPECT_BYTES(test::read(kept, stream), test::repeat(mib, 2));
+    kept.close();
+    resource->trim(0);
+    EXPECT_EQ(resource->stats().reserved, 0U);
+    EXPECT_GE(resource->stats().peak_reserved, 65 * mib);
+    EXPECT_EQ(resource->trim(0), 0U) << "nothing is left";
+  }
+}
+
+TEST_F(DriverPools, TrimKeepsAsMuchUnusedMemoryAsItIsTold) {
+  const Stream stream(gpu());
+  for (const ResourcePtr& resource : both()) {
+    Buffer used = resource->allocate(64 * mib, stream), buffer = resource->allocate(128 * mib, stream);
+    buffer.close();
+    stream.synchronize();
+    const auto before = resource->stats().reserved;
+    resource->trim(64 * mib);
+    EXPECT_GE(resource->stats().reserved, 128 * mib) << "of which 64 MiB are unused";
+    EXPECT_LT(resource->stats().reserved, before);
+    resource->trim(std::numeric_limits<std::size_t>::max());
+    EXPECT_GE(resource->stats().reserved, 128 * mib);
+  }
+}
+
+TEST_F(DriverPools, TrimSeesFreesOnStreamsThatEnded) {
+  const auto resource = cuda::make_async_resource(gpu());
+  {
+    const NativeStream native;
+    const Stream own(gpu()), borrowed = cuda::borrow(gpu(), native.get());
+    for (const Stream* stream : {&own, &borrowed}) resource->allocate(64 * mib, *stream).fill(std::uint8_t{1}, *stream);
+  }
+  for (int i = 0; i < 100; ++i) {  // more than are remembered without being looked at
+    const Stream stream(gpu());
+    resource->allocate(4096, stream).fill(std::uint8_t{1}, stream);
+  }
+  resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
+// Each resource has a pool of its own: neither gives back what the other keeps, nor waits for what it freed.
+TEST_F(DriverPools, AreOneResourcesAlone) {
+  const auto ours = cuda::make_async_resource(gpu()), theirs = cuda::make_async_resource(gpu());
+  const Stream stream(gpu()), held(gpu());
+  ours->allocate(64 * mib, stream).close();
+  Buffer buffer = theirs->allocate(64 * mib, held);
+  held.synchronize();
+  Busy busy(cuda::native(held));
+  buffer.close(held);
+  ours->trim(0);
+  EXPECT_FALSE(held.done()) << "it waited for a stranger";
+  EXPECT_EQ(ours->stats().reserved, 0U);
+  EXPECT_GE(theirs->stats().reserved, 64 * mib);
+  busy.release();
+  theirs->trim(0);
+  EXPECT_EQ(theirs->stats().reserved, 0U);
+}
+
+TEST_F(DriverPools, WhatTheyKeepIsThereForOthersBeforeMemoryRunsOut) {
+  const auto keeps = cuda::make_async_resource(gpu());
+  const Stream stream(gpu());
+  // Most of what there is, found by halving: how much that is nobody knows.
+  std::size_t most = gpu().total_memory();
+  std::optional<Buffer> all;
+  for (; !all; most -= most / 8) all = keeps->try_allocate(most, stream);
+  const std::size_t bytes = all->size();
+  all->close();
+  stream.synchronize();
+  EXPECT_GE(keeps->stats().reserved, bytes);
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::vmm, MemoryKind::async}) {
+    if (!gpu().find(kind)) continue;
+    const auto resource = make_resource(gpu(), kind);
+    EXPECT_TRUE(resource->try_allocate(bytes / 2 + bytes / 4, stream).has_value()) << to_string(kind);
+    stream.synchronize();
+    resource->trim(0);
+    keeps->allocate(bytes / 2, stream).close();
+    stream.synchronize();
+  }
+  const auto paged = make_pool(cuda::make_vmm_resource(gpu()));
+  EXPECT_TRUE(paged->try_allocate(bytes / 2 + bytes / 4, stream).has_value());
+}
+
+TEST_F(DriverPools, CostNothingUntilTheyAreUsed) {
+  const auto resource = make_resource(gpu(), MemoryKind::async);
+  const Stream stream(gpu());
+  (void)resource->allocate(0, stream);
+  EXPECT_EQ(resource->trim(0), 0U);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
+// The event behind a free that nobody has looked at belongs to the pool until somebody does.
+TEST_F(DriverPools, TrimWaitsForItsOwnFrees) {
+  const auto resource = cuda::make_async_resource(gpu());
+  const Stream stream(gpu());
+  Buffer buffer = resource->allocate(64 * mib, stream);
+  stream.synchronize();
+  Busy busy(cuda::native(stream));
+  buffer.close();
+  auto trimming = std::async(std::launch::async, [&] { return resource->trim(0); });
+  EXPECT_EQ(trimming.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  busy.release();
+  EXPECT_GE(trimming.get(), 64 * mib);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
+}  // namespace
+}  // namespace weir::cuda_test
