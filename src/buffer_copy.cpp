@@ -33,12 +33,15 @@ void check_writable(const char* operation, const Buffer& buffer) {
 }
 
 // How far apart two places are in the same memory; nothing when they are known to lie in different memory. Wrapped
-// memory is known by its address, memory of a descriptor by its segment's identity.
+// memory is known by its address or by its driver's name, memory of a descriptor by its segment's identity.
 std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
   const auto between = [](std::uint64_t x, std::uint64_t y) { return x > y ? x - y : y - x; };
   if (a.segment == b.segment) return between(a.offset, b.offset);
   if (!a.segment->imported && !b.segment->imported) return std::nullopt;
-  if (a.segment->known_as(*b.segment)) return between(a.offset, b.offset);
+  const auto first = a.segment->names(), second = b.segment->names();
+  if ((a.segment->device == b.segment->device && first.memory == second.memory) || a.segment->known_as(*b.segment)) {
+    return between(first.offset + a.offset, second.offset + b.offset);
+  }
   if (a.segment->host && b.segment->host) {
     const auto address = [](spi::Location l) { return reinterpret_cast<std::uintptr_t>(l.segment->host) + l.offset; };
     return between(address(a), address(b));

@@ -21,7 +21,12 @@ std::size_t alignment_of(std::uint64_t offset) {
                      : std::min<std::uint64_t>(std::uint64_t{1} << std::countr_zero(offset), default_alignment);
 }
 
-spi::DeviceState& find_device(const detail::WireDescriptor& wire) {
+// An application's device has the UUID of the one that it was made of. There memory is opened where it will be used.
+spi::DeviceState& find_device(const detail::WireDescriptor& wire, spi::DeviceState& preferred) {
+  const auto* segments = preferred.backend->segments;
+  if (preferred.backend->name == wire.backend && preferred.uuid == wire.device && segments->imports &&
+      segments->imports(preferred, wire.handle))
+    return preferred;
   for (const auto& loaded : detail::loaded_backends()) {
     if (loaded.name != wire.backend) continue;
     for (auto* state : loaded.devices) {
@@ -153,7 +158,7 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   for (const auto& fd : fds) {
     if (!fd) throw Error(Errc::corrupt_descriptor, "descriptor: a file descriptor is missing");
   }
-  auto& device = find_device(wire);
+  auto& device = find_device(wire, stream.state().device());
   check_identity(wire, device);
   device.check_process();
   spi::StrangerFd lease;

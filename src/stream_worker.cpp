@@ -100,6 +100,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   }
   Lock lock(mutex_);
   take_turn(lock);
+  if (lost()) return end_turn(lock);  // somebody else lost it meanwhile: then what `op` names may be gone
   lock.unlock();
   const auto refused = detail::thrown_by([&] { submit(op, value); });
   const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond what was refused

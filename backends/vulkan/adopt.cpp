@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life inside an application that made the VkDevice itself.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -28,6 +29,8 @@ void validate(const AdoptOptions& options) {
   for (const auto& queue : options.queues) {
     require(queue.queue, "a queue is null");
     require(!queue.lock == !queue.unlock, "a queue has only one of lock and unlock");
+    const auto same = [&queue](const AdoptedQueue& other) { return other.queue == queue.queue; };
+    require(std::count_if(options.queues.begin(), options.queues.end(), same) == 1, "a queue was given twice");
   }
   if (!options.timeline_semaphore)
     throw Error(Errc::unsupported, "vulkan::adopt: the device was made without the timelineSemaphore feature");
@@ -56,6 +59,9 @@ Device adopt(const AdoptOptions& options) {
                                         options.buffer_device_address, options.external_memory_fd};
   auto state =
       std::make_unique<PhysicalDevice>(*instance, options.physical_device, first_ordinal + adopted++, &enabled);
+  if (const char* missing = state->missing_in(fn))
+    throw Error(Errc::invalid_argument,
+                std::string("vulkan::adopt: the device has no ") + missing + ": what was said to be enabled is not");
   auto logical = std::make_unique<Logical>(*state, options.device, fn, true);
   for (const auto& queue : options.queues)
     logical->add_queue(std::make_unique<Queue>(queue.queue, queue.lock, queue.unlock));

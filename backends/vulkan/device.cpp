@@ -14,6 +14,7 @@
 namespace weir::vulkan {
 namespace {
 
+constexpr MemoryKind staging = MemoryKind::readback;
 constexpr std::uint32_t most_queues = 4;   // each costs 22 ms of vkCreateDevice on an H200
 constexpr std::int32_t dlpack_cpu = 1;     // kDLCPU
 constexpr std::int32_t dlpack_vulkan = 7;  // kDLVulkan
@@ -180,15 +181,14 @@ void PhysicalDevice::read_kinds() {
   for (auto kind : {MemoryKind::device, MemoryKind::mappable, MemoryKind::upload, MemoryKind::readback})
     add_kind(kind, exportable);
   default_kind = MemoryKind::device;
-  staging_kind = MemoryKind::readback;
+  staging_kind = staging;
 }
 
 void PhysicalDevice::add_kind(MemoryKind kind, bool exportable) {
-  if (kind == MemoryKind::mappable && knobs().force_staging) return;
   if (!memory_type(kind, ~0u)) return;
   KindInfo info;
   info.kind = kind;
-  info.host_accessible = kind != MemoryKind::device;
+  info.host_accessible = knobs().force_staging ? kind == staging : kind != MemoryKind::device;
   info.device_accessible = true;
   // Drivers of discrete GPUs share no memory of the type behind the BAR (NVIDIA); only a VkDevice could tell for sure.
   const bool behind_bar =
@@ -198,6 +198,12 @@ void PhysicalDevice::add_kind(MemoryKind kind, bool exportable) {
   info.granularity = granularity;
   info.dlpack_device = info.host_accessible ? dlpack_cpu : dlpack_vulkan;
   kinds.push_back(info);
+}
+
+const char* PhysicalDevice::missing_in(const DeviceTable& functions) const noexcept {
+  if (memory_fd && !functions.vkGetMemoryFdKHR) return "vkGetMemoryFdKHR";
+  if (device_address && !functions.vkGetBufferDeviceAddress) return "vkGetBufferDeviceAddress";
+  return nullptr;
 }
 
 std::optional<std::uint32_t> PhysicalDevice::memory_type(MemoryKind kind, std::uint32_t allowed) const noexcept {

@@ -49,6 +49,8 @@ class PhysicalDevice final : public spi::DeviceState {
   /// Nothing can be made on it from now on. For adopted devices.
   void close() noexcept { closed_.store(true, std::memory_order_release); }
 
+  /// The function that a feature of this device needs and `functions` lack; null when there is none.
+  [[nodiscard]] const char* missing_in(const DeviceTable& functions) const noexcept;
   /// The best memory type for `kind` among the `allowed` bits.
   [[nodiscard]] std::optional<std::uint32_t> memory_type(MemoryKind kind, std::uint32_t allowed) const noexcept;
   [[nodiscard]] const VkMemoryType& type(std::uint32_t index) const noexcept { return memory_.memoryTypes[index]; }

@@ -36,7 +36,7 @@ struct Instance {
 /// Environment, read once.
 struct Knobs {
   bool validation = false;         ///< WEIR_VULKAN_VALIDATION=1: Khronos layer with synchronization checks
-  bool force_staging = false;      ///< WEIR_VULKAN_FORCE_STAGING=1: no memory is device-local and host-visible
+  bool force_staging = false;      ///< WEIR_VULKAN_FORCE_STAGING=1: map staging memory only
   bool force_noncoherent = false;  ///< WEIR_VULKAN_FORCE_NONCOHERENT=1: flush and invalidate all mapped memory
 };
 const Knobs& knobs() noexcept;
@@ -57,8 +57,22 @@ void watch_process() noexcept;
 
 /// What may make a driver register exit handlers when it is done for the first time. Bits.
 enum class Doing : unsigned {
-  create = 1, destroy = 2, poll = 4, wait = 8, share = 16, touch = 32, copy = 64, fill = 128, follow = 256, acquire = 512,
-  submit_copy = 1024, submit_fill = 2048, submit_follow = 4096, submit_acquire = 8192, submit = 16384, end = 32768,
+  create = 1,
+  destroy = 2,
+  poll = 4,
+  wait = 8,
+  share = 16,
+  touch = 32,
+  copy = 64,
+  fill = 128,
+  follow = 256,
+  acquire = 512,
+  submit_copy = 1024,
+  submit_fill = 2048,
+  submit_follow = 4096,
+  submit_acquire = 8192,
+  submit = 16384,
+  end = 32768,
 };
 /// Say that it was done.
 void did(Doing what) noexcept;

@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "logical.hpp"
 
+#include <map>
 #include <new>
+#include <utility>
 
 #include "batch.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "segment.hpp"
 #include "weir/error.hpp"
 
 namespace weir::vulkan {
+namespace {
+
+// One queue may be in several adoptions. The locks stay: a handle may name another queue later, which does no harm.
+std::mutex& lock_of(VkQueue queue) {
+  struct All {
+    std::mutex mutex;
+    std::map<VkQueue, std::mutex> of;
+  };
+  static auto& all = *new All;
+  const std::scoped_lock lock(all.mutex);
+  return all.of[queue];
+}
+
+}  // namespace
+
+Queue::Queue(VkQueue queue, std::function<void()> lock, std::function<void()> unlock)
+    : handle(queue), mutex_(lock_of(queue)), lock_(std::move(lock)), unlock_(std::move(unlock)) {}
 
 void Queue::lock() {
   mutex_.lock();
@@ -44,7 +64,9 @@ std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
   check(device.instance.fn.vkCreateDevice(device.handle, &info, nullptr, &handle), "vkCreateDevice", device.describe());
 
   DeviceTable fn;
-  if (const char* missing = fn.load(device.instance.fn.vkGetDeviceProcAddr, handle)) {
+  const char* missing = fn.load(device.instance.fn.vkGetDeviceProcAddr, handle);
+  if (!missing) missing = device.missing_in(fn);
+  if (missing) {
     if (fn.vkDestroyDevice) fn.vkDestroyDevice(handle, nullptr);
     throw Error(Errc::incompatible, device.describe() + ": its driver has no " + missing);
   }
@@ -137,13 +159,50 @@ void Logical::keep_spares() noexcept {
     request.allocationSize = 4096;
     request.memoryTypeIndex = device.memory_type(info.kind, ~0u).value_or(0);
     VkDeviceMemory spare = VK_NULL_HANDLE;
-    if (fn.vkAllocateMemory(handle, &request, nullptr, &spare) == VK_SUCCESS) spares_.push_back(spare);
+    if (!count_one()) return;
+    if (fn.vkAllocateMemory(handle, &request, nullptr, &spare) == VK_SUCCESS)
+      spares_.push_back(spare);
+    else
+      uncount_allocation();
   }
 }
 
-void Logical::free_spares() noexcept {
+bool Logical::free_spares() noexcept {
   const std::scoped_lock lock(mutex_);
-  for (VkDeviceMemory spare : std::exchange(spares_, {})) fn.vkFreeMemory(handle, spare, nullptr);
+  const auto spares = std::exchange(spares_, {});
+  for (VkDeviceMemory spare : spares) {
+    fn.vkFreeMemory(handle, spare, nullptr);
+    uncount_allocation();
+  }
+  return !spares.empty();
+}
+
+bool Logical::count_one() noexcept {
+  if (allocations_.fetch_add(1, std::memory_order_relaxed) < device.max_allocations) return true;
+  uncount_allocation();
+  return false;
+}
+
+bool Logical::count_allocation() noexcept { return count_one() || (free_spares() && count_one()); }
+
+void Logical::remember(Memory& memory) {
+  const std::scoped_lock lock(names_mutex_);
+  by_buffer_[memory.buffer] = &memory;
+  by_memory_[memory.memory] = &memory;
+}
+
+void Logical::forget(Memory& memory) noexcept {
+  const std::scoped_lock lock(names_mutex_);
+  by_buffer_.erase(memory.buffer);
+  by_memory_.erase(memory.memory);
+}
+
+void Logical::with_owner(VkBuffer buffer, VkDeviceMemory memory, const std::function<void(Memory&)>& function) {
+  const std::scoped_lock lock(names_mutex_);
+  const auto by_buffer = by_buffer_.find(buffer);
+  if (by_buffer != by_buffer_.end()) return function(*by_buffer->second);
+  const auto by_memory = by_memory_.find(memory);
+  if (by_memory != by_memory_.end()) function(*by_memory->second);
 }
 
 void Logical::add_segment(int number) noexcept {
@@ -181,7 +240,7 @@ Population Logical::settle() {
     fn.vkQueueWaitIdle(queue->handle);
   }
   last.clear();
-  free_spares();
+  (void)free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);
   return alive_;

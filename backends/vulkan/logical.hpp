@@ -11,27 +11,30 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "driver.hpp"
 
 namespace weir::vulkan {
 
+class Memory;
 class PhysicalDevice;
 struct Flight;
 
-/// A VkQueue and its one lock; an application's queue comes with the application's lock besides.
+/// A VkQueue and its one lock, whoever made the object; an application's queue comes with the application's lock
+/// besides.
 class Queue {
  public:
-  Queue(VkQueue queue, std::function<void()> lock = {}, std::function<void()> unlock = {})
-      : handle(queue), lock_(std::move(lock)), unlock_(std::move(unlock)) {}
+  /// Throws bad_alloc only.
+  explicit Queue(VkQueue queue, std::function<void()> lock = {}, std::function<void()> unlock = {});
   void lock();
   void unlock();
 
   const VkQueue handle;
 
  private:
-  std::mutex mutex_;
+  std::mutex& mutex_;
   std::function<void()> lock_, unlock_;
 };
 
@@ -68,7 +71,18 @@ class Logical {
   /// Hold a little memory of every type in use, if there is none yet; give it back. After a failed import NVIDIA's
   /// driver (580) refuses every allocation of device memory until some is freed: so there must be some to free.
   void keep_spares() noexcept;
-  void free_spares() noexcept;
+  bool free_spares() noexcept;  ///< whether there were any
+
+  /// Count one more allocation of memory, unless the driver's limit is reached; spares make room.
+  [[nodiscard]] bool count_allocation() noexcept;
+  void uncount_allocation() noexcept { allocations_.fetch_sub(1, std::memory_order_relaxed); }
+
+  /// Know `memory` by its handles, from where it has them until it is about to end. `remember` throws bad_alloc only.
+  void remember(Memory& memory);
+  void forget(Memory& memory) noexcept;
+  /// Call `function` with weir's own memory in which that buffer lies, if it is one; `memory` may be null. The owner
+  /// lives until `function` returns, which must not call this device.
+  void with_owner(VkBuffer buffer, VkDeviceMemory memory, const std::function<void(Memory&)>& function);
 
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
@@ -81,12 +95,14 @@ class Logical {
   const VkDevice handle;
   const bool adopted;
   const DeviceTable fn;
-  std::atomic<std::uint32_t> allocations{0};  ///< of memory, against the driver's limit
 
  private:
+  bool count_one() noexcept;
+
   std::string name_;
   std::vector<std::unique_ptr<Queue>> queues_;
   std::atomic<std::uint32_t> next_queue_{0};
+  std::atomic<std::uint32_t> allocations_{0};
   std::mutex mutex_;  // of what follows
   std::condition_variable ended_;
   Population alive_;
@@ -94,6 +110,9 @@ class Logical {
   std::vector<VkSemaphore> semaphores_;  // to be used again
   std::vector<VkDeviceMemory> spares_;
   std::atomic<bool> buried_{false};
+  std::mutex names_mutex_;  // of what follows
+  std::unordered_map<VkBuffer, Memory*> by_buffer_;
+  std::unordered_map<VkDeviceMemory, Memory*> by_memory_;
 };
 
 }  // namespace weir::vulkan

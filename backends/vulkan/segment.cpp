@@ -38,10 +38,11 @@ Memory::~Memory() {
   const DriverCall call(Doing::destroy);
   if (!call) return;
   if (owned_) {
+    logical.forget(*this);
     logical.fn.vkDestroyBuffer(logical.handle, buffer, nullptr);
     logical.fn.vkFreeMemory(logical.handle, memory, nullptr);  // unmaps
   }
-  if (counted_) logical.allocations.fetch_sub(1, std::memory_order_relaxed);
+  if (counted_) logical.uncount_allocation();
   logical.add_segment(-1);
 }
 
@@ -134,12 +135,11 @@ VkResult Memory::allocate(std::uint32_t type, int import_fd) {
   if (exportable) chain(exporting);
   if (import_fd >= 0) chain(importing);
 
-  counted_ = true;
-  if (logical.allocations.fetch_add(1, std::memory_order_relaxed) >= logical.device.max_allocations)
-    return VK_ERROR_TOO_MANY_OBJECTS;
+  counted_ = logical.count_allocation();
+  if (!counted_) return VK_ERROR_TOO_MANY_OBJECTS;
   if (import_fd >= 0) logical.keep_spares();
   const VkResult result = logical.fn.vkAllocateMemory(logical.handle, &info, nullptr, &memory);
-  if (result < 0) logical.free_spares();
+  if (result < 0) (void)logical.free_spares();
   return result;
 }
 
@@ -147,32 +147,69 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
   const PhysicalDevice& physical = logical.device;
   if (VkResult result = logical.fn.vkBindBufferMemory(logical.handle, buffer, memory, 0); result < 0)
     return short_of(shortage, "vkBindBufferMemory", result);
+  whole = buffer;
+  logical.remember(*this);
   if (physical.device_address) {
     VkBufferDeviceAddressInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
     info.buffer = buffer;
     address = logical.fn.vkGetBufferDeviceAddress(logical.handle, &info);
   }
-  if (kind == MemoryKind::device) return VK_SUCCESS;  // never mapped, also where it could be: the same everywhere
+  if (!device->find(kind)->host_accessible) return VK_SUCCESS;  // also where it could be: the same everywhere
   void* mapped = nullptr;
   if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
     return short_of(shortage, "vkMapMemory", result);
   host = static_cast<std::byte*>(mapped);
+  host_reads = true;
   noncoherent_ =
       knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   return VK_SUCCESS;
 }
 
 Memory* Memory::wrap(Logical& logical, const Foreign& foreign) {
-  auto* made = new Memory(logical, MemoryKind::external, foreign.bytes);
+  auto made = spi::Ref<Memory>::adopt(new Memory(logical, MemoryKind::external, foreign.bytes));
   made->owned_ = false;
   made->buffer = foreign.buffer;
   made->memory = foreign.memory;
   made->memory_offset = foreign.memory_offset;
   made->host = foreign.host;
+  made->host_reads = foreign.host != nullptr;
   made->imported = true;
-  made->dlpack_device = logical.device.find(foreign.host ? MemoryKind::upload : MemoryKind::device)->dlpack_device;
-  return made;
+  made->dlpack_device =
+      logical.device.find(foreign.host ? logical.device.staging_kind : MemoryKind::device)->dlpack_device;
+  logical.with_owner(foreign.buffer, foreign.memory, [&](Memory& owner) { made->take_after(owner); });
+  return made.detach();
+}
+
+// The buffer lies in memory of weir's own.
+void Memory::take_after(Memory& owner) {
+  if (buffer == owner.buffer) {
+    memory = owner.memory;
+    memory_offset = owner.memory_offset;
+  }
+  host_reads = host_reads || owner.host_reads;
+  if (!owner.shared) return;
+  shared = true;
+  whole = owner.whole;
+  set_id(owner.id());
+}
+
+spi::MemoryName Memory::names() const noexcept {
+  if (memory == VK_NULL_HANDLE) return {buffer, 0};
+  return {memory, memory_offset};
+}
+
+bool Memory::overlaps(std::size_t begin, std::size_t end, const Memory& other, std::size_t other_begin,
+                      std::size_t other_end) const noexcept {
+  if (this != &other && buffer != other.buffer) {
+    if (memory == VK_NULL_HANDLE || other.memory == VK_NULL_HANDLE) return true;  // nobody said where it is
+    if (memory != other.memory && !(shared && known_as(other))) return false;
+    begin += memory_offset;
+    end += memory_offset;
+    other_begin += other.memory_offset;
+    other_end += other.memory_offset;
+  }
+  return begin < other_end && other_begin < end;
 }
 
 VkMappedMemoryRange Memory::mapped_range(std::size_t offset, std::size_t bytes) const noexcept {
@@ -193,6 +230,12 @@ void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
   const auto range = mapped_range(offset, bytes);
   check(logical.fn.vkInvalidateMappedMemoryRanges(logical.handle, 1, &range), "vkInvalidateMappedMemoryRanges",
         asked(*this));
+}
+
+// A flush writes whole atoms back. What the device wrote into those at the ends has to be in them.
+void Memory::before_host_write(std::size_t offset, std::size_t bytes) {
+  if (offset % granularity != 0) before_host_read(offset, 1);
+  if ((offset + bytes) % granularity != 0) before_host_read(offset + bytes, 1);
 }
 
 void Memory::after_host_write(std::size_t offset, std::size_t bytes) {

@@ -24,7 +24,7 @@ class Memory final : public spi::Segment {
   static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage);
   /// Memory that another process exported. Throws; then the descriptor is closed and nothing was made.
   static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd);
-  /// Around an application's buffer, which must outlive it.
+  /// Around an application's buffer, which must outlive it. Throws.
   static Memory* wrap(Logical& logical, const Foreign& foreign);
 
   ~Memory() override;
@@ -33,7 +33,14 @@ class Memory final : public spi::Segment {
   [[nodiscard]] spi::UniqueFd export_fd() const;
 
   void before_host_read(std::size_t offset, std::size_t bytes) override;
+  void before_host_write(std::size_t offset, std::size_t bytes) override;
   void after_host_write(std::size_t offset, std::size_t bytes) override;
+  [[nodiscard]] spi::MemoryName names() const noexcept override;
+
+  /// Whether the bytes [begin, end) may be among [other_begin, other_end) of `other`, which may be another name of the
+  /// same memory.
+  [[nodiscard]] bool overlaps(std::size_t begin, std::size_t end, const Memory& other, std::size_t other_begin,
+                              std::size_t other_end) const noexcept;
 
   Logical& logical;
   VkBuffer buffer = VK_NULL_HANDLE;
@@ -41,10 +48,13 @@ class Memory final : public spi::Segment {
   VkDeviceSize memory_offset = 0;    ///< of the buffer within the memory
   VkDeviceSize allocation_size = 0;  ///< of the memory; what an importer must name
   bool dedicated = false;
-  bool shared = false;  ///< others reach it outside this VkDevice: batches acquire and release it
+  bool shared = false;              ///< others reach it outside this VkDevice: batches acquire and release it
+  VkBuffer whole = VK_NULL_HANDLE;  ///< over all of a shared memory: what is acquired, by whatever name it is used
+  bool host_reads = false;          ///< somebody reads it through a mapping
 
  private:
   Memory(Logical& logical, MemoryKind kind, std::size_t bytes) noexcept;
+  void take_after(Memory& owner);
   VkResult create_buffer();
   VkResult allocate(std::uint32_t type, int import_fd);
   VkResult finish(std::uint32_t type, Shortage& shortage);

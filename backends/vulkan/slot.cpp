@@ -43,7 +43,9 @@ void Slot::begin() {
 bool Slot::take_scratch(std::size_t bytes, std::size_t& offset) {
   if (!scratch) {
     Shortage shortage;
-    scratch = spi::Ref<Memory>::adopt(Memory::make(logical, MemoryKind::upload, scratch_bytes, false, shortage));
+    const PhysicalDevice& device = logical.device;
+    const auto kind = device.find(MemoryKind::upload)->host_accessible ? MemoryKind::upload : device.staging_kind;
+    scratch = spi::Ref<Memory>::adopt(Memory::make(logical, kind, scratch_bytes, false, shortage));
     if (!scratch) {
       shortage.requested = scratch_bytes;
       shortage.device = logical.name();

@@ -2,7 +2,9 @@
 #include "stream.hpp"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "device.hpp"
@@ -109,25 +111,35 @@ void BatchedStream::open() {
   barrier(everything, any_write, everything, any_access);  // behind the batches before
 }
 
-// Before commands that touch `now`: a barrier if they depend on anything since the last one.
+// Before commands that touch `now`: a barrier if they depend on anything since the last one, whatever name it was
+// touched by; and what is shared is acquired, behind that barrier, since an acquire makes nothing available.
 void BatchedStream::order(std::initializer_list<Access> now) {
   bool dependent = false;
+  std::array<const Memory*, 2> foreign{};
+  std::size_t foreigners = 0;
   for (const Access& a : now) {
-    if (a.memory->shared && std::find(shared_.begin(), shared_.end(), a.memory) == shared_.end()) {
-      shared_.push_back(a.memory);
-      transfer(*a.memory, true);
-      did(Doing::acquire);
-      doing_ |= static_cast<unsigned>(Doing::submit_acquire);
-    }
-    if (a.write && a.memory->host) host_reads_ = true;
+    const auto same = [&a](const Memory* known) { return known->whole == a.memory->whole; };
+    if (a.memory->shared && std::none_of(shared_.begin(), shared_.end(), same) &&
+        std::none_of(foreign.begin(), foreign.begin() + foreigners, same))
+      foreign[foreigners++] = a.memory;
+    if (a.write && a.memory->host_reads) host_reads_ = true;
     for (const Access& b : accesses_) {
-      dependent = dependent || (a.memory == b.memory && (a.write || b.write) && a.begin < b.end && b.begin < a.end);
+      dependent = dependent || ((a.write || b.write) && a.memory->overlaps(a.begin, a.end, *b.memory, b.begin, b.end));
     }
   }
   if (dependent) {
-    barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    if (foreigners != 0)
+      barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, everything, any_access);
+    else
+      barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+              VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     accesses_.clear();
+  }
+  for (const Memory* memory : std::span(foreign).first(foreigners)) {
+    shared_.push_back(memory);
+    transfer(*memory, true);
+    did(Doing::acquire);
+    doing_ |= static_cast<unsigned>(Doing::submit_acquire);
   }
   accesses_.insert(accesses_.end(), now);
 }
@@ -139,14 +151,14 @@ void BatchedStream::barrier(VkPipelineStageFlags from, VkAccessFlags from_access
 }
 
 // Shared memory belongs to "outside" between batches: other processes and APIs do the same on their side.
-void BatchedStream::transfer(Memory& memory, bool acquire) {
+void BatchedStream::transfer(const Memory& memory, bool acquire) {
   VkBufferMemoryBarrier change{};
   change.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
   change.srcAccessMask = acquire ? 0 : any_write;
   change.dstAccessMask = acquire ? any_access : 0;
   change.srcQueueFamilyIndex = acquire ? VK_QUEUE_FAMILY_EXTERNAL : logical_.device.family;
   change.dstQueueFamilyIndex = acquire ? logical_.device.family : VK_QUEUE_FAMILY_EXTERNAL;
-  change.buffer = memory.buffer;
+  change.buffer = memory.whole;
   change.size = VK_WHOLE_SIZE;
   logical_.fn.vkCmdPipelineBarrier(open_->commands, everything, everything, 0, 0, nullptr, 1, &change, 0, nullptr);
 }
@@ -159,7 +171,7 @@ void BatchedStream::recorded(std::uint64_t value, std::size_t bytes) {
 }
 
 void BatchedStream::close_commands() {
-  for (auto* memory : shared_) transfer(*memory, false);
+  for (const auto* memory : shared_) transfer(*memory, false);
   if (host_reads_)
     barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
             VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);

@@ -73,7 +73,7 @@ class BatchedStream final : public Waitable {
 
   /// One range that commands of the open batch touch.
   struct Access {
-    Memory* memory;
+    const Memory* memory;
     std::size_t begin, end;
     bool write;
   };
@@ -87,7 +87,7 @@ class BatchedStream final : public Waitable {
   void open();
   void order(std::initializer_list<Access> accesses);
   void barrier(VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access);
-  void transfer(Memory& memory, bool acquire);
+  void transfer(const Memory& memory, bool acquire);
   void recorded(std::uint64_t value, std::size_t bytes);
   void submit();
   void close_commands();
@@ -97,10 +97,10 @@ class BatchedStream final : public Waitable {
   void retire() noexcept;
 
   Queue& queue_;
-  std::unique_ptr<Slot> open_;    // being recorded
-  std::vector<Access> accesses_;  // since the last barrier of the open batch
-  std::vector<Memory*> shared_;   // acquired from outside by the open batch
-  std::size_t operations_ = 0;    // in the open batch
+  std::unique_ptr<Slot> open_;         // being recorded
+  std::vector<Access> accesses_;       // since the last barrier of the open batch
+  std::vector<const Memory*> shared_;  // acquired from outside by the open batch
+  std::size_t operations_ = 0;         // in the open batch
   std::size_t bytes_ = 0;
   bool host_reads_ = false;                        // the open batch writes memory that the host can read
   std::vector<std::shared_ptr<Timeline>> waited_;  // for the next submit

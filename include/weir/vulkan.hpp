@@ -76,12 +76,13 @@ void with_queue(const Stream& stream, const std::function<void(VkQueue_T*)>& fun
 void flush(const Buffer& buffer);
 void invalidate(const Buffer& buffer);
 
-/// A VkBuffer that the application owns: bound, with transfer usage, owned by the family of weir's queues.
+/// A VkBuffer that the application owns: bound, with transfer usage, owned by the family of weir's queues. Several may
+/// name the same bytes, also those of weir's own buffers (`native`): work on a stream is ordered by memory, not by name.
 struct ExternalBuffer {
   VkBuffer_T* buffer = nullptr;
   std::uint64_t bytes = 0;             ///< at most the size it was made with
-  VkDeviceMemory_T* memory = nullptr;  ///< only for `native`
-  std::uint64_t memory_offset = 0;     ///< of the buffer within `memory`; only for `native`
+  VkDeviceMemory_T* memory = nullptr;  ///< what it is bound to; null: a copy to or from it waits for all before it
+  std::uint64_t memory_offset = 0;     ///< of the buffer within `memory`
   void* host = nullptr;                ///< where its first byte is mapped, coherently; null when it is not
 };
 
@@ -91,7 +92,7 @@ struct ExternalBuffer {
                           const Stream& stream);
 
 /// A queue that weir may submit to. Without functions only weir uses it; else they are its lock, taken around every
-/// submit. They must not throw or call weir.
+/// submit. They must not throw or call weir. Several adoptions may have the same queue: weir takes turns on it.
 struct AdoptedQueue {
   VkQueue_T* queue = nullptr;
   std::function<void()> lock;
@@ -108,14 +109,14 @@ struct AdoptOptions {
   VkDevice_T* device = nullptr;
   GetInstanceProcAddr get_instance_proc_addr = nullptr;
   std::uint32_t queue_family = 0;      ///< computes, or does graphics or transfers
-  std::vector<AdoptedQueue> queues;    ///< of that family; at least one
+  std::vector<AdoptedQueue> queues;    ///< of that family; at least one, none twice
   bool timeline_semaphore = false;     ///< the feature is enabled; required
   bool buffer_device_address = false;  ///< the feature is enabled
   bool external_memory_fd = false;     ///< VK_KHR_external_memory_fd is enabled: buffers can be exported
 };
 
 /// A Device over it; not listed in `devices()`. The instance must have been made for Vulkan 1.2 or newer. Throws
-/// invalid_argument, unsupported, incompatible.
+/// invalid_argument (also for what is said to be enabled and is seen not to be), unsupported, incompatible.
 [[nodiscard]] Device adopt(const AdoptOptions& options);
 
 /// End an adoption: wait for weir's work and the adopted queues, and destroy what weir made on the device. Afterwards

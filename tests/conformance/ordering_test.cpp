@@ -139,11 +139,15 @@ TEST_P(OrderingOnTheHost, CallsRunBetweenOperations) {
   Gate gate;
   gate.hold(stream);
   buffer.fill(std::uint8_t{0x22}, stream);
-  stream.call([&] { seen = buffer.host_data()[50]; });
+  stream.call([&] {
+    before_host_read(buffer);
+    seen = buffer.host_data()[50];
+  });
   buffer.fill(std::uint8_t{0x33}, stream);
   gate.open();
   stream.synchronize();
   EXPECT_EQ(seen, std::byte{0x22});
+  before_host_read(buffer);
   EXPECT_EQ(buffer.host_data()[50], std::byte{0x33});
 }
 

@@ -126,6 +126,7 @@ TEST_P(OverlapOnTheHost, BytesOfTheBufferItselfMove) {
     stream.synchronize();
     buffer.copy_to(std::span(buffer.host_data() + to, 900), stream, from);
     stream.synchronize();
+    after_host_write(buffer);
     const Bytes again = part(model, from, 900);
     std::copy(again.begin(), again.end(), model.begin() + static_cast<std::ptrdiff_t>(to));
     EXPECT_BYTES(std::span(buffer.host_data() + to, 900), part(model, to, 900));

@@ -73,6 +73,7 @@ TEST_P(Reuse, AfterTheStreamGivenToClose) {
   Gate gate;
   gate.hold(other);
   if (info().host_accessible) {  // work that weir does not see
+    before_host_read(source);
     other.call([&seen, from = source.host_data()] { std::copy_n(from, seen.size(), seen.begin()); });
   } else {
     source.copy_to(seen, other);
@@ -94,6 +95,7 @@ TEST_P(ReuseOnTheHost, AfterWorkThatWasAnnounced) {
   Bytes seen(size);
   Gate gate;
   gate.hold(other);
+  before_host_read(source);
   other.call([&seen, from = source.host_data()] { std::copy_n(from, seen.size(), seen.begin()); });
   source.use_on(other);
   source.close();

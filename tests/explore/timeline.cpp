@@ -8,12 +8,15 @@
 #include "watcher.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/stranger_fd.hpp"
 
 namespace weir {
 
 // Of device.cpp, which knows all backends.
 std::string spi::DeviceState::describe() const { return "a device"; }
 void spi::DeviceState::throw_inherited() const { throw Error(Errc::unsupported, "inherited"); }
+// Of closer.cpp: there are no files here.
+void spi::StrangerFd::reset() noexcept {}
 
 namespace test {
 namespace {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iomanip>
 
+#include "weir/spi/segment.hpp"
+
 namespace weir::test {
 
 Bytes pattern(std::size_t count, std::uint32_t seed) {
@@ -31,6 +33,16 @@ Bytes read(const Buffer& buffer, const Stream& stream) {
   buffer.copy_to(bytes, stream);
   stream.synchronize();
   return bytes;
+}
+
+void before_host_read(const Buffer& buffer) {
+  const auto place = buffer.location();
+  place.segment->before_host_read(place.offset, buffer.size());
+}
+
+void after_host_write(const Buffer& buffer) {
+  const auto place = buffer.location();
+  place.segment->after_host_write(place.offset, buffer.size());
 }
 
 testing::AssertionResult same_bytes(std::span<const std::byte> actual, std::span<const std::byte> expected) {

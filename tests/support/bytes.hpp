@@ -27,6 +27,11 @@ void write(Buffer& buffer, std::span<const std::byte> bytes, const Stream& strea
 /// All bytes of `buffer` as they are after everything on `stream`. Waits.
 Bytes read(const Buffer& buffer, const Stream& stream);
 
+/// What goes around accesses through `host_data()`: before bytes are read, after they were written. Changes nothing but for
+/// mapped memory that is not coherent.
+void before_host_read(const Buffer& buffer);
+void after_host_write(const Buffer& buffer);
+
 /// Whether both are equal; else says where and how they differ first.
 testing::AssertionResult same_bytes(std::span<const std::byte> actual, std::span<const std::byte> expected);
 

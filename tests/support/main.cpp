@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "judged_vulkan.hpp"
 #include "modelled_driver.hpp"
 #include "sink.hpp"
 #include "summary.hpp"
@@ -34,6 +35,7 @@ class Observer : public testing::EmptyTestEventListener {
       ADD_FAILURE() << "reported to the failure sink by " << report.where << ": " << report.message;
     }
     if (const auto broken = take_violations(); !broken.empty()) ADD_FAILURE() << "the modelled driver saw\n" << broken;
+    if (const auto broken = take_judgements(); !broken.empty()) ADD_FAILURE() << "the judge of Vulkan saw\n" << broken;
   }
 
  private:
@@ -89,8 +91,8 @@ std::size_t count_late_reports() {
 }
 
 std::size_t count_late_violations() {
-  const auto broken = take_violations();
-  if (!broken.empty()) std::printf("the modelled driver saw after the last test\n%s", broken.c_str());
+  const auto broken = take_violations() + take_judgements();
+  if (!broken.empty()) std::printf("the driver's model or judge saw after the last test\n%s", broken.c_str());
   return broken.empty() ? 0 : 1;
 }
 
@@ -110,6 +112,7 @@ std::size_t count_validation_errors() {
 int main(int argc, char** argv) {
   using namespace weir::test;
   setenv("WEIR_VULKAN_VALIDATION", "1", 0);
+  choose_judged_vulkan();
   setenv("XDG_RUNTIME_DIR", "/tmp", 0);
   install_sink();
   const bool only_list = std::find(argv, argv + argc, std::string_view("--gtest_list_tests")) != argv + argc;

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "reclaim.hpp"
+#include "releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
 #include "weir/spi/backend.hpp"
@@ -140,14 +140,14 @@ TEST_F(Source, IsNotWaitedForInARelease) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return may_end; });
   });
-  detail::run_after(device, {{spi::Ref<spi::StreamState>::retain(&pending.state()), pending.state().issued()}},
-                    [&] { (void)resource->trim(0); });
+  detail::ReleaseQueue queue(device);
+  detail::run_after(queue, {{spi::Kept(pending.state()), pending.state().issued()}}, [&] { (void)resource->trim(0); });
   {
     const std::scoped_lock lock(mutex);
     may_end = true;
     changed.notify_all();
   }
-  detail::drain_releases(device);
+  queue.drain();
   EXPECT_FALSE(own->waited);
   EXPECT_EQ(own->kept, 0U);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life on an application's device.
 #include <cstring>
+#include <functional>
+#include <thread>
 
 #include "app.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
+#include "sink.hpp"
+#include "weir/ipc.hpp"
 
 namespace weir::vulkan::test {
 namespace {
@@ -49,6 +53,15 @@ VKAPI_ATTR void VKAPI_CALL no_memory_fits(VkDevice device, const VkBufferMemoryR
   answer->memoryRequirements.memoryTypeBits = 0;
 }
 
+bool says_lost = false;
+/// Some drivers report this value for every semaphore of a device that is lost, and success.
+VKAPI_ATTR VkResult VKAPI_CALL value_of_a_lost_device(VkDevice device, VkSemaphore semaphore, std::uint64_t* value) {
+  const auto real = Altered::whole_of_device(device, Altered::name);
+  const VkResult result = reinterpret_cast<PFN_vkGetSemaphoreCounterValue>(real)(device, semaphore, value);
+  if (says_lost) *value = ~std::uint64_t{0};
+  return result;
+}
+
 }  // namespace
 
 class Adoption : public OnApp {};
@@ -89,6 +102,15 @@ TEST_F(Adoption, ReleaseWaitsForPendingWork) {
     buffer.copy_from(std::span<const std::byte>(bytes), stream);  // through staging memory
   }
   give_back();
+}
+
+TEST_F(Adoption, ReleaseWaitsForTheAdoptedQueues) {
+  VkSemaphore before = app->make_timeline(), after = app->make_timeline();
+  app->submit(before, 0, after, 1);
+  give_back();
+  EXPECT_EQ(app->value(after), 1U);
+  app->destroy(before);
+  app->destroy(after);
 }
 
 TEST_F(Adoption, NothingWorksAfterRelease) {
@@ -142,6 +164,10 @@ TEST_F(Adoption, RefusesWhatIsIncomplete) {
   options.queues[0].unlock = nullptr;
   EXPECT_ERROR(adopt(options), Errc::invalid_argument, "only one of lock and unlock");
   options = app->options();
+  options = app->options();
+  options.queues.push_back(options.queues[0]);
+  EXPECT_ERROR(adopt(options), Errc::invalid_argument, "a queue was given twice");
+  options = app->options();
   options.timeline_semaphore = false;
   EXPECT_ERROR(adopt(options), Errc::unsupported, "timelineSemaphore");
   options = app->options();
@@ -157,17 +183,105 @@ TEST_F(Adoption, RefusesDriversWithTooLittle) {
   give_back();
   EXPECT_ERROR(adopt(altered(app->options(), "vkGetPhysicalDeviceFeatures2")), Errc::incompatible,
                "the instance has no vkGetPhysicalDeviceFeatures2");
-  EXPECT_ERROR(adopt(altered(app->options(), "vkQueueSubmit")), Errc::incompatible,
-               "the device has no vkQueueSubmit");
+  EXPECT_ERROR(adopt(altered(app->options(), "vkQueueSubmit")), Errc::incompatible, "the device has no vkQueueSubmit");
   EXPECT_ERROR(adopt(altered(app->options(), "vkGetPhysicalDeviceProperties",
                              reinterpret_cast<PFN_vkVoidFunction>(&properties_of_old))),
                Errc::unsupported, "an old one has Vulkan 1.1.0, weir needs 1.2");
 }
 
+TEST_F(Adoption, RefusesWhatIsSaidToBeEnabledAndIsNot) {
+  give_back();
+  EXPECT_ERROR(adopt(altered(app->options(), "vkGetMemoryFdKHR")), Errc::invalid_argument, "no vkGetMemoryFdKHR");
+  auto options = app->options();
+  options.buffer_device_address = true;
+  EXPECT_ERROR(adopt(altered(options, "vkGetBufferDeviceAddress")), Errc::invalid_argument,
+               "no vkGetBufferDeviceAddress");
+  options = app->options();
+  options.external_memory_fd = false;  // nothing was claimed
+  const Device alone = adopt(altered(options, "vkGetMemoryFdKHR"));
+  vulkan::release(alone);
+}
+
+TEST_F(Adoption, OneQueueInTwoAdoptionsIsUsedInTurns) {
+  give_back();
+  auto options = app->options();
+  options.queues = {{app->queue, {}, {}}};
+  const Device first = adopt(options), second = adopt(options);
+  const auto work = [](const Device& on) {
+    const Stream stream{on};
+    Buffer buffer = make_device_resource(on)->allocate(4096, stream);
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      buffer.fill(i, stream);
+      stream.flush();  // validation, and the judge, see two threads at one queue
+    }
+    std::vector<std::uint32_t> words(1024);
+    buffer.copy_to(std::as_writable_bytes(std::span(words)), stream);
+    stream.synchronize();
+    EXPECT_EQ(words.back(), 299U);
+  };
+  std::thread other(work, std::cref(second));
+  work(first);
+  other.join();
+  vulkan::release(first);
+  vulkan::release(second);
+}
+
+TEST_F(Adoption, DescriptorsAreOpenedOnTheDeviceOfTheStream) {
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device(), {.exportable = true})->allocate(4096, stream);
+  buffer.fill(std::uint32_t{7}, stream);
+  const Buffer opened = ipc::open(buffer.ipc_descriptor(stream), stream);
+  EXPECT_EQ(opened.device(), device());
+  Buffer copy = make_device_resource(device())->allocate(4096, stream);
+  calls().clear();
+  copy.copy_from(opened, stream);
+  stream.flush();
+  EXPECT_EQ(calls()["vkCmdCopyBuffer"], 1);
+  EXPECT_EQ(calls()["vkAllocateMemory"], 0) << "through staging memory";
+  std::uint32_t word = 0;
+  copy.copy_to(std::as_writable_bytes(std::span(&word, 1)), stream);
+  stream.synchronize();
+  EXPECT_EQ(word, 7U);
+  const Stream elsewhere{vulkan::device(0)};
+  EXPECT_EQ(ipc::open(buffer.ipc_descriptor(stream), elsewhere).device(), vulkan::device(0));
+}
+
+TEST_F(Adoption, DescriptorsGoToTheListedDeviceWhereTheirsOpensNone) {
+  give_back();
+  auto options = app->options();
+  options.external_memory_fd = false;
+  const Device alone = adopt(options);
+  {
+    const Stream home{vulkan::device(0)}, stream{alone};
+    const Buffer buffer = make_device_resource(home.device(), {.exportable = true})->allocate(4096, home);
+    EXPECT_EQ(ipc::open(buffer.ipc_descriptor(home), stream).device(), home.device());
+  }
+  vulkan::release(alone);
+}
+
+TEST_F(Adoption, ADeviceOnWhichEveryValueIsReachedIsLost) {
+  give_back();
+  const Device odd = adopt(altered(app->options(), "vkGetSemaphoreCounterValue",
+                                   reinterpret_cast<PFN_vkVoidFunction>(&value_of_a_lost_device)));
+  {
+    const Stream stream{odd};
+    Buffer buffer = make_device_resource(odd)->allocate(4096, stream);
+    buffer.fill(std::byte{1}, stream);
+    stream.flush();
+    says_lost = true;
+    (void)stream.done();  // looks
+    EXPECT_ERROR(buffer.fill(std::byte{2}, stream), Errc::device_lost, "vkGetSemaphoreCounterValue");
+    EXPECT_EQ(weir::test::take_reports().size(), 1U);
+    says_lost = false;
+    app->wait_idle();  // it is not really lost
+  }
+  vulkan::release(odd);
+}
+
 TEST_F(Adoption, MemoryThatNoTypeCanHoldIsUnsupported) {
   give_back();
-  const Device picky = adopt(altered(app->options(), "vkGetBufferMemoryRequirements2",
-                                     reinterpret_cast<PFN_vkVoidFunction>(&no_memory_fits)));
+  const Device picky = adopt(
+      altered(app->options(), "vkGetBufferMemoryRequirements2", reinterpret_cast<PFN_vkVoidFunction>(&no_memory_fits)));
   {
     const Stream stream{picky};
     EXPECT_ERROR(make_device_resource(picky)->allocate(64, stream), Errc::unsupported,

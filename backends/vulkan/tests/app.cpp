@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <tuple>
 #include <utility>
+
+#include "vulkan/tests/interpose.hpp"
 
 namespace weir::vulkan::test {
 namespace {
@@ -24,46 +24,28 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
   return VK_FALSE;
 }
 
-// Stands for the driver's function `Name`: counts, fails on demand, else calls on.
-template <class F>
-struct Counted;
-template <class R, class... A>
-struct Counted<R(VKAPI_PTR*)(A...)> {
-  template <int>
-  struct Slot {
-    static inline const char* name = nullptr;
-    static inline R(VKAPI_PTR* next)(A...) = nullptr;
-    static VKAPI_ATTR R VKAPI_CALL call(A... args) {
-      const auto planned = calls().begin(name);
-      if constexpr (std::is_same_v<R, VkResult>) {
-        if (planned) return *planned;
-        const VkResult result = next(args...);
-        if (result == VK_SUCCESS) calls().took_effect(name);
-        return result;
-      } else {
-        if constexpr (sizeof...(A) == 3) {  // destroy and free take null
-          if (!std::get<1>(std::tuple(args...))) return next(args...);
-        }
-        calls().took_effect(name);
-        return next(args...);
+/// Counts calls of the driver, and fails them on demand.
+struct Counted {
+  template <class R, class... A>
+  static R call(const char* name, R(VKAPI_PTR* next)(A...), A... args) {
+    const auto planned = calls().begin(name);
+    if constexpr (std::is_same_v<R, VkResult>) {
+      if (planned) return *planned;
+      const VkResult result = next(args...);
+      if (result == VK_SUCCESS) calls().took_effect(name);
+      return result;
+    } else {
+      if constexpr (sizeof...(A) == 3) {  // destroy and free take null
+        if (!std::get<1>(std::tuple(args...))) return next(args...);
       }
+      calls().took_effect(name);
+      return next(args...);
     }
-  };
+  }
 };
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char* name) {
-  const auto next = next_device_proc(device, name);
-  if (!next) return nullptr;
-#define WEIR_VK_DEVICE(function)                              \
-  if (std::strcmp(name, #function) == 0) {                    \
-    using Slot = Counted<PFN_##function>::Slot<__COUNTER__>;  \
-    Slot::name = #function;                                   \
-    Slot::next = reinterpret_cast<PFN_##function>(next);      \
-    return reinterpret_cast<PFN_vkVoidFunction>(&Slot::call); \
-  }
-#define WEIR_VK_DEVICE_OPTIONAL(function) WEIR_VK_DEVICE(function)
-#include "vulkan/symbols.inc"
-  return next;
+  return interpose::Front<Counted>::of(name, next_device_proc(device, name));
 }
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance instance, const char* name) {
@@ -136,12 +118,11 @@ F App::get(const char* name) const {
 #define GET(name) get<PFN_##name>(#name)
 
 App* App::create(std::string& reason) {
-  void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    reason = dlerror();
+  loader = interpose::next_loader("WEIR_VULKAN_LIBRARY");
+  if (!loader) {
+    reason = "no Vulkan loader";
     return nullptr;
   }
-  loader = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
   std::unique_ptr<App> app(new App);
   if (!app->make_instance(reason) || !app->make_device(reason)) return nullptr;
   return app.release();
@@ -238,13 +219,26 @@ AdoptOptions App::options() const {
   return options;
 }
 
-VkBuffer App::make_buffer(std::size_t bytes, VkDeviceMemory& memory) {
+VkBuffer App::make_unbound(std::size_t bytes) {
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   VkBuffer buffer = VK_NULL_HANDLE;
   GET(vkCreateBuffer)(device, &info, nullptr, &buffer);
+  return buffer;
+}
+
+VkBuffer App::make_buffer_in(VkDeviceMemory memory, std::size_t offset, std::size_t bytes) {
+  VkBuffer buffer = make_unbound(bytes);
+  VkMemoryRequirements needs;
+  GET(vkGetBufferMemoryRequirements)(device, buffer, &needs);  // validation wants it asked
+  GET(vkBindBufferMemory)(device, buffer, memory, offset);
+  return buffer;
+}
+
+VkBuffer App::make_buffer(std::size_t bytes, VkDeviceMemory& memory) {
+  VkBuffer buffer = make_unbound(bytes);
   VkMemoryRequirements needs;
   GET(vkGetBufferMemoryRequirements)(device, buffer, &needs);
   VkMemoryAllocateInfo allocation{};
@@ -276,6 +270,12 @@ VkSemaphore App::make_timeline() {
 void App::wait_idle() { GET(vkDeviceWaitIdle)(device); }
 
 void App::destroy(VkSemaphore semaphore) { GET(vkDestroySemaphore)(device, semaphore, nullptr); }
+
+std::uint64_t App::value(VkSemaphore semaphore) const {
+  std::uint64_t reached = 0;
+  GET(vkGetSemaphoreCounterValue)(device, semaphore, &reached);
+  return reached;
+}
 
 void App::submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value) {
   VkTimelineSemaphoreSubmitInfo values{};

@@ -59,9 +59,12 @@ class App {
 
   [[nodiscard]] AdoptOptions options() const;
   [[nodiscard]] VkBuffer make_buffer(std::size_t bytes, VkDeviceMemory& memory);
+  /// One more over memory that there is, from `offset` of it on.
+  [[nodiscard]] VkBuffer make_buffer_in(VkDeviceMemory memory, std::size_t offset, std::size_t bytes);
   void destroy_buffer(VkBuffer buffer, VkDeviceMemory memory);
   [[nodiscard]] VkSemaphore make_timeline();
   void destroy(VkSemaphore semaphore);
+  [[nodiscard]] std::uint64_t value(VkSemaphore semaphore) const;
   /// Submit nothing but: wait for `wait` at its value, then signal `signal`.
   void submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value);
   void wait_idle();
@@ -77,6 +80,7 @@ class App {
   App() = default;
   bool make_instance(std::string& reason);
   bool make_device(std::string& reason);
+  [[nodiscard]] VkBuffer make_unbound(std::size_t bytes);
   template <class F>
   F get(const char* name) const;
 

@@ -5,7 +5,10 @@
 #include "alone.hpp"
 #include "app.hpp"
 #include "expect.hpp"
+#include "judged_vulkan.hpp"
 #include "sink.hpp"
+#include "vulkan/device.hpp"
+#include "weir/ipc.hpp"
 
 namespace weir::vulkan::test {
 
@@ -84,19 +87,130 @@ TEST_F(Environment, ForcedNoncoherentMemoryIsFlushed) {
   EXPECT_TRUE(passes_alone("*AloneOnApp.Noncoherent", {"WEIR_VULKAN_FORCE_NONCOHERENT=1"}));
 }
 
-TEST_F(DISABLED_AloneOnApp, Staging) {
-  EXPECT_EQ(device().find(MemoryKind::mappable), nullptr);
-  EXPECT_ERROR(make_mappable_resource(device()), Errc::unsupported, "mappable");
-  const Stream stream{device()};
-  Buffer local = make_device_resource(device())->allocate(100, stream);
-  std::vector<std::byte> bytes(100, std::byte{42}), back(100);
-  local.copy_from(std::span<const std::byte>(bytes), stream);
-  local.copy_to(std::span(back), stream);
+/// Commands that copying `bytes` from and to the host takes, on an idle stream.
+std::pair<int, int> copies_of(const Device& device, MemoryKind kind, std::size_t bytes) {
+  const Stream stream{device};
+  Buffer buffer = make_resource(device, kind)->allocate(bytes, stream);
+  std::vector<std::byte> there(bytes, std::byte{42}), back(bytes);
+  calls().clear();
+  buffer.copy_from(std::span<const std::byte>(there), stream);
   stream.synchronize();
-  EXPECT_EQ(back, bytes);
+  const int in = calls()["vkCmdCopyBuffer"];
+  buffer.copy_to(std::span(back), stream);
+  stream.synchronize();
+  EXPECT_EQ(back, there);
+  return {in, calls()["vkCmdCopyBuffer"] - in};
 }
-TEST_F(Environment, ForcedStagingHidesMappableMemory) {
-  EXPECT_TRUE(passes_alone("*AloneOnApp.Staging", {"WEIR_VULKAN_FORCE_STAGING=1"}));
+
+constexpr std::size_t two_pieces = std::size_t{9} << 20;
+constexpr std::pair at_once{0, 0}, staged{2, 2};
+
+/// Runs once more with WEIR_VULKAN_FORCE_STAGING=1, in a suite of its own.
+class Staging : public OnApp {
+ protected:
+  const bool forced = std::getenv("WEIR_VULKAN_FORCE_STAGING") != nullptr;
+  [[nodiscard]] bool is_mapped(MemoryKind kind) const {
+    return forced ? kind == MemoryKind::readback : kind != MemoryKind::device;
+  }
+};
+
+TEST_F(Staging, IsTakenWhereTheHostReachesNothingAndNowhereElse) {
+  const auto kinds = device().kinds();
+  EXPECT_GE(kinds.size(), 3U);
+  for (const KindInfo& info : kinds) {
+    const bool mapped = is_mapped(info.kind);
+    EXPECT_EQ(info.host_accessible, mapped) << to_string(info.kind);
+    EXPECT_EQ(copies_of(device(), info.kind, two_pieces), mapped ? at_once : staged) << to_string(info.kind);
+    const Stream stream{device()};
+    const Buffer buffer = make_resource(device(), info.kind)->allocate(100, stream);
+    EXPECT_EQ(buffer.host_data() != nullptr, mapped) << to_string(info.kind);
+    EXPECT_EQ(buffer.is_host_accessible(), mapped) << to_string(info.kind);
+  }
+}
+
+TEST_F(Staging, LeavesScratchMemoryMapped) {
+  const Stream stream{device()};
+  Buffer unaligned = make_upload_resource(device())->allocate(100, stream);
+  unaligned.fill(std::byte{7}, 1, 2, stream);
+  std::vector<std::byte> back(100);
+  unaligned.copy_to(std::span(back), stream);
+  stream.synchronize();
+  EXPECT_EQ(back[1], std::byte{7});
+  EXPECT_EQ(back[2], std::byte{7});
+}
+
+TEST_F(Environment, ForcedStagingMapsNothingElse) {
+  EXPECT_TRUE(passes_alone("Staging.*", {"WEIR_VULKAN_FORCE_STAGING=1"}));
+}
+
+// --- memory types ---------------------------------------------------------------------------------------------------
+
+TEST_F(DISABLED_Alone, DiscreteTypes) {
+  const Device device = vulkan::device(0);
+  const auto& state = static_cast<const PhysicalDevice&>(device.state());
+  constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  constexpr VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const auto chosen = [&](MemoryKind kind, std::uint32_t among) {
+    return state.type(state.memory_type(kind, among).value()).propertyFlags;
+  };
+  EXPECT_EQ(chosen(MemoryKind::device, ~0u), local);
+  EXPECT_EQ(chosen(MemoryKind::upload, ~0u), mapped);
+  EXPECT_EQ(chosen(MemoryKind::readback, ~0u), mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+  EXPECT_EQ(chosen(MemoryKind::mappable, ~0u), local | mapped);
+  const auto only_local = 1u << *state.memory_type(MemoryKind::device, ~0u);
+  for (auto kind : {MemoryKind::upload, MemoryKind::readback, MemoryKind::mappable})
+    EXPECT_FALSE(state.memory_type(kind, only_local)) << to_string(kind);
+}
+TEST_F(Environment, EachKindHasItsTypeOfADiscreteDevice) {
+  if (weir::test::judged_vulkan().empty()) GTEST_SKIP() << "only the judge has the types of a discrete GPU";
+  EXPECT_TRUE(passes_alone("*Alone.DiscreteTypes", {"JUDGED_VULKAN_DISCRETE=1"}));
+}
+
+// --- limits ---------------------------------------------------------------------------------------------------------
+
+TEST_F(DISABLED_Alone, FewAllocations) {
+  constexpr std::size_t limit = 7;
+  const Device device = vulkan::device(0);
+  const Stream stream{device};
+  const auto resource = make_device_resource(device, {.exportable = true});
+  std::vector<Buffer> buffers;
+  const auto exhaust = [&] {
+    while (auto buffer = resource->try_allocate(100, stream)) buffers.push_back(std::move(*buffer));
+    return buffers.size();
+  };
+  ASSERT_EQ(exhaust(), limit);
+  EXPECT_OUT_OF_MEMORY(resource->allocate(100, stream), "VK_ERROR_TOO_MANY_OBJECTS");
+  buffers.resize(1);
+  {
+    const Buffer opened = ipc::open(buffers[0].ipc_descriptor(stream), stream);  // needs spare memory besides
+    EXPECT_EQ(exhaust(), limit - 1);
+  }
+  EXPECT_EQ(exhaust(), limit);
+  buffers.resize(limit - 1);
+  const Buffer opened = ipc::open(buffers[0].ipc_descriptor(stream), stream);
+  EXPECT_THROW((void)ipc::open(buffers[0].ipc_descriptor(stream), stream), Error);
+}
+TEST_F(Environment, TheDriversNumberOfAllocationsIsReachedAndNotPassed) {
+  if (weir::test::judged_vulkan().empty()) GTEST_SKIP() << "only the judge lowers the limit";
+  EXPECT_TRUE(passes_alone("*Alone.FewAllocations", {"JUDGED_VULKAN_ALLOCATIONS=7"}));
+}
+
+TEST_F(DISABLED_AloneOnApp, RefusedAllocations) {
+  const Stream stream{device()};
+  const auto resource = make_device_resource(device());
+  for (int i = 0; i < 20; ++i) {
+    calls().fail("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    EXPECT_FALSE(resource->try_allocate(100, stream));
+    calls().fail("vkBindBufferMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    EXPECT_FALSE(resource->try_allocate(100, stream));
+  }
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 7; ++i) buffers.push_back(resource->allocate(100, stream));
+  EXPECT_FALSE(resource->try_allocate(100, stream));
+}
+TEST_F(Environment, RefusedAllocationsDoNotCount) {
+  if (weir::test::judged_vulkan().empty()) GTEST_SKIP() << "only the judge lowers the limit";
+  EXPECT_TRUE(passes_alone("*AloneOnApp.RefusedAllocations", {"JUDGED_VULKAN_ALLOCATIONS=7"}));
 }
 
 // --- validation -----------------------------------------------------------------------------------------------------

@@ -62,6 +62,21 @@ TEST_F(Lifetime, ThingsOfDeadStreamsAreCollectedOnTheWay) {
   EXPECT_LT(calls()["vkCreateSemaphore"], 5);  // used again
 }
 
+TEST_F(Lifetime, WhatStreamsLeaveBehindStaysUntilItIsOver) {
+  constexpr std::size_t part = std::size_t{16} << 20;  // takes a while
+  const auto resource = make_device_resource(device());
+  const Stream reader{device()};
+  Buffer buffer = resource->allocate(4 * part, reader);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Stream stream{device()};  // its beginning, and its end, look for what is over
+    stream.state().put(spi::FillOp{{buffer.location().segment, i * part}, part, 0x0807060504030201, 8});
+  }
+  std::vector<std::byte> bytes(8);
+  buffer.copy_to(std::span(bytes), reader, 4 * part - 8);
+  reader.synchronize();
+  EXPECT_EQ(bytes[7], std::byte{8});
+}
+
 TEST_F(Lifetime, AHeldStreamMayBeDropped) {
   weir::test::Gate gate;
   const auto resource = make_readback_resource(device());

@@ -25,6 +25,13 @@ struct SegmentId {
   friend bool operator==(const SegmentId&, const SegmentId&) = default;
 };
 
+/// What memory a segment names, and where in it the segment's byte 0 is. Segments of one device whose `memory` is the
+/// same share bytes.
+struct MemoryName {
+  const void* memory = nullptr;
+  std::uint64_t offset = 0;
+};
+
 /// Base of each backend's segment. The public fields are set by the backend before anybody else sees the object and
 /// never change. Destruction gives the memory back: it must not throw, goes to `report` when the driver refuses, and
 /// runs only after every recorded use is complete, on any thread, with any or no context current.
@@ -51,6 +58,8 @@ class Segment {
 
   /// Make writes of the device in the range visible to the host. Called before the host reads mapped memory.
   virtual void before_host_read(std::size_t /*offset*/, std::size_t /*bytes*/) {}
+  /// Called before the host writes a range of mapped memory, whose neighbours may share a line of a cache with it.
+  virtual void before_host_write(std::size_t /*offset*/, std::size_t /*bytes*/) {}
   /// Make writes of the host in the range visible to the device. Called after the host wrote mapped memory.
   virtual void after_host_write(std::size_t /*offset*/, std::size_t /*bytes*/) {}
 
@@ -69,6 +78,8 @@ class Segment {
   void set_id(SegmentId id) noexcept;  ///< for imports, before publication
   /// Whether both have an identity already, and the same: two views of one memory.
   [[nodiscard]] bool known_as(const Segment& other) const noexcept;
+  /// For backends whose drivers let one memory have several names. Addresses need none.
+  [[nodiscard]] virtual MemoryName names() const noexcept { return {this, 0}; }
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Vulkan loader that passes every call on to the real one, counts what is made and destroyed, and fails the n-th
 // fallible call: before the driver and its layers see it. WEIR_FAIL_VULKAN_CALL=<n>,<code> arms it when it is loaded,
-// WEIR_HIDE_VULKAN_FUNCTION=<name> lets devices be without that function.
+// WEIR_HIDE_VULKAN_FUNCTION=<name> lets devices be without that function, and FAILING_VULKAN_REAL names the loader that
+// calls go on to.
 #include "shim.hpp"
-
-#ifndef VK_NO_PROTOTYPES
-#define VK_NO_PROTOTYPES
-#endif
-#include <dlfcn.h>
-#include <vulkan/vulkan.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +15,8 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+
+#include "vulkan/tests/interpose.hpp"
 
 namespace {
 
@@ -129,49 +126,32 @@ void come_to_rest(VkQueue queue) { (void)queue_wait_idle(queue); }
 template <class Other>
 void come_to_rest(Other) {}
 
-template <class F>
-struct Passed;
-template <class R, class... A>
-struct Passed<R(VKAPI_PTR*)(A...)> {
-  template <int>
-  struct Function {
-    static inline const char* name = nullptr;
-    static inline std::atomic<long>* count = nullptr;
-    static inline R(VKAPI_PTR* next)(A...) = nullptr;
-
-    static VKAPI_ATTR R VKAPI_CALL call(A... args) {
-      const Bracket bracket;
-      if constexpr (std::is_same_v<R, VkResult>) {
-        const auto lock = lock_for(std::get<0>(std::tuple(args...)));
-        if (const VkResult refusal = refused(name); refusal != VK_SUCCESS) {
-          if (refusal == VK_ERROR_DEVICE_LOST) come_to_rest(std::get<0>(std::tuple(args...)));
-          return refusal;
-        }
-        const VkResult result = next(args...);
-        if (result == VK_SUCCESS && count) ++*count;
-        return result;
-      } else {
-        if constexpr (sizeof...(A) >= 2) {  // destroying null destroys nothing
-          if (count && std::get<sizeof...(A) - 2>(std::tuple(args...))) --*count;
-        }
-        return next(args...);
+/// Fails a call on demand, and counts what is made and ended.
+struct Failing {
+  template <class R, class... A>
+  static R call(const char* name, R(VKAPI_PTR* next)(A...), A... args) {
+    const Bracket bracket;
+    auto* count = count_of(name);
+    if constexpr (std::is_same_v<R, VkResult>) {
+      const auto lock = lock_for(std::get<0>(std::tuple(args...)));
+      if (const VkResult refusal = refused(name); refusal != VK_SUCCESS) {
+        if (refusal == VK_ERROR_DEVICE_LOST) come_to_rest(std::get<0>(std::tuple(args...)));
+        return refusal;
       }
+      const VkResult result = next(args...);
+      if (result == VK_SUCCESS && count) ++*count;
+      return result;
+    } else {
+      if constexpr (sizeof...(A) >= 2) {  // destroying null destroys nothing
+        if (count && std::get<sizeof...(A) - 2>(std::tuple(args...))) --*count;
+      }
+      return next(args...);
     }
-
-    static PFN_vkVoidFunction wrap(const char* function, PFN_vkVoidFunction real) {
-      name = function;
-      count = count_of(function);
-      next = reinterpret_cast<decltype(next)>(real);
-      return reinterpret_cast<PFN_vkVoidFunction>(&call);
-    }
-  };
+  }
 };
 
 PFN_vkGetInstanceProcAddr real_instance_proc() {
-  static const auto get = [] {
-    void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<PFN_vkGetInstanceProcAddr>(library ? dlsym(library, "vkGetInstanceProcAddr") : nullptr);
-  }();
+  static const auto get = weir::vulkan::interpose::next_loader("FAILING_VULKAN_REAL");
   return get;
 }
 
@@ -184,13 +164,7 @@ PFN_vkVoidFunction wrapped(const char* name, PFN_vkVoidFunction real) {
     real_device_proc = reinterpret_cast<PFN_vkGetDeviceProcAddr>(real);
     return reinterpret_cast<PFN_vkVoidFunction>(&device_proc);
   }
-#define WEIR_VK_GLOBAL(function) \
-  if (std::strcmp(name, #function) == 0) return Passed<PFN_##function>::Function<__COUNTER__>::wrap(#function, real);
-#define WEIR_VK_INSTANCE(function) WEIR_VK_GLOBAL(function)
-#define WEIR_VK_DEVICE(function) WEIR_VK_GLOBAL(function)
-#define WEIR_VK_DEVICE_OPTIONAL(function) WEIR_VK_GLOBAL(function)
-#include "vulkan/symbols.inc"
-  return real;
+  return weir::vulkan::interpose::Front<Failing>::of(name, real);
 }
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char* name) {
