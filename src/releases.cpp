@@ -98,8 +98,9 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     auto& state = static_cast<ReleaseState&>(job);
     std::shared_ptr<ReleaseState> last;
     Lock lock(state.mutex);
+    state.doing_all = true;
     while (state.ready.first) state.do_one(lock);
-    state.posted = false;
+    state.posted = state.doing_all = false;
     last = std::move(state.self);
     lock.unlock();
   }
@@ -125,6 +126,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
       new (&changed) sync::Condition;  // the parent's threads wait on the old one for ever
       if (!releasing()) doing = nullptr;
       leak_what_others_held();
+      if (!releasing() && doing_all) posted = doing_all = false;
     }
     mutex.unlock();
   }
@@ -136,6 +138,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   Doing* doing = nullptr;
   std::uint64_t issued = 0;
   bool posted = false;
+  bool doing_all = false;              // the thread that it was posted to is at it
   std::shared_ptr<ReleaseState> self;  // while posted
   ReleaseState *next = nullptr, *previous = nullptr;
   spi::ForkLink link{*this};  // last
@@ -317,6 +320,8 @@ void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std
     report_leak(*left->device, left->size, error.what());
   }
 }
+
+void drain_left(const spi::DeviceState& device) { queue_of(device).drain(); }
 
 void give_back(spi::Segment& segment) noexcept {
   if (!segment.device->inherited) return segment.release();

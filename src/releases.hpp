@@ -84,6 +84,9 @@ void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std
 /// Release a reference of a segment. In a forked child, memory that the parent's driver has is leaked.
 void give_back(spi::Segment& segment) noexcept;
 
+/// Wait for those of that device that are handed over so far.
+void drain_left(const spi::DeviceState& device);
+
 /// Report that memory of `device` is never given back, because its last use could not be waited for.
 void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept;
 

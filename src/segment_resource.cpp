@@ -53,7 +53,10 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     const auto before = stats().reserved;
     blocks_.queue().drain();
     blocks_.trim();
-    if (source_) source_->trim(bytes_to_keep, !detail::in_release());
+    if (source_) {
+      detail::drain_left(device().state());  // counted out here, not there
+      source_->trim(bytes_to_keep, !detail::in_release());
+    }
     const auto after = stats().reserved;
     return before > after ? before - after : 0;
   }
@@ -67,7 +70,8 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     auto& state = device().state();
     const auto reserve = state.backend->segments->reserve;
     spi::Segment* made = reserve(state, wanted, shortage);
-    while (!made && (blocks_.queue().settle() || detail::settle_releases(state))) made = reserve(state, wanted, shortage);
+    while (!made && (blocks_.queue().settle() || detail::settle_releases(state)))
+      made = reserve(state, wanted, shortage);
     if (!made) {
       const auto now = stats();
       shortage.in_use = now.in_use;

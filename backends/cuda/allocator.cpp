@@ -40,8 +40,7 @@ struct Lane {
   void hand_back() {
     const std::scoped_lock lock(mutex);
     const Event point = app.record();
-    const auto value =
-        own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
+    const auto value = own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
     // A wait for its own past is nothing that `app` has to wait for. Were the point over, `value` might be
     // another's.
     if (value == covered + 1 && !point.done()) covered = value;
@@ -58,8 +57,8 @@ ResourcePtr checked(ResourcePtr resource) {
   if (!resource) throw Error(Errc::invalid_argument, "cuda::Allocator: the resource is null");
   const Device device = resource->device();
   if (device.backend() == "host" || device.state().backend == backend()) return resource;
-  throw Error(Errc::unsupported, "cuda::Allocator: memory of " + device.state().describe() + " (" +
-                                     resource->name() + ") has no address for CUDA");
+  throw Error(Errc::unsupported, "cuda::Allocator: memory of " + device.state().describe() + " (" + resource->name() +
+                                     ") has no address for CUDA");
 }
 
 void* address_of(const Buffer& buffer) noexcept {

@@ -14,7 +14,10 @@
 namespace weir::cuda {
 
 DriverPool::~DriverPool() {
-  if (made() && !gpu_.inherited) report_failure(driver().MemPoolDestroy(made()), "cuMemPoolDestroy", gpu_);
+  if (!made() || gpu_.inherited) return;
+  const ReleaseScope scope(gpu_.context(), gpu_);
+  report_failure(driver().StreamDestroy(frees_on_), "cuStreamDestroy", gpu_);
+  report_failure(driver().MemPoolDestroy(made()), "cuMemPoolDestroy", gpu_);
 }
 
 CUmemoryPool DriverPool::handle() {
@@ -27,12 +30,13 @@ CUmemoryPool DriverPool::handle() {
   return made();
 }
 
-CUmemoryPool DriverPool::make() const {
+CUmemoryPool DriverPool::make() {
   gpu_.check_process();
   if (max_size_ != 0 && driver().version < 12020) {
     throw Error(Errc::unsupported,
                 "a limit on a driver pool needs CUDA 12.2 or newer; there is " + gpu_.spi::DeviceState::driver);
   }
+  const ContextScope scope(gpu_.context());
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
@@ -47,21 +51,39 @@ CUmemoryPool DriverPool::make() const {
     driver().MemPoolDestroy(pool);
     check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold_, " on ", gpu_);
   }
+  const auto stream = driver().StreamCreate(&frees_on_, CU_STREAM_NON_BLOCKING);
+  if (stream != CUDA_SUCCESS) {
+    driver().MemPoolDestroy(pool);
+    check(stream, "cuStreamCreate", "on ", gpu_);
+  }
   return pool;
+}
+
+void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
+  remember_free(stream.id(), stream.events(), native);
+}
+
+// What cuMemFree takes back, a driver may count as used for long; what was freed in order is free once the host has
+// seen it.
+bool DriverPool::free(CUdeviceptr address) noexcept {
+  constexpr std::uint64_t own = 0;  // no stream has this number
+  if (driver().MemFreeAsync(address, frees_on_) != CUDA_SUCCESS) return false;
+  remember_free(own, gpu_.events(), frees_on_);
+  return true;
 }
 
 // The driver takes memory for free only when the host has seen the free. An event after it is what the host can look
 // at.
-void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept try {
+void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream native) noexcept try {
   constexpr std::size_t few = 32;
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
     std::erase_if(frees_, [](const auto& free) { return driver().EventQuery(free.second->handle) == CUDA_SUCCESS; });
     most_frees_ = 2 * frees_.size();
   }
-  EventRef& event = frees_[stream.id()];
-  if (!event) event = stream.events().take();
-  if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) frees_.erase(stream.id());
+  EventRef& event = frees_[stream];
+  if (!event) event = events.take();
+  if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) frees_.erase(stream);
 } catch (const std::exception&) {  // trim() does not wait for it
 }
 
@@ -95,9 +117,17 @@ void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
     for (const EventRef& free : take_frees()) {
       report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
     }
+  } else {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [stream, free] : frees_)
+      (void)driver().EventQuery(free->handle);  // the host sees those that are over
   }
-  const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-  const auto trimmed = driver().MemPoolTrimTo(made(), used + std::min(bytes_to_keep, SIZE_MAX - used));
+  std::size_t keep = 0;  // what is in use stays whatever this says, and may look like more than it is
+  if (bytes_to_keep != 0) {
+    const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    keep = used + std::min(bytes_to_keep, SIZE_MAX - used);
+  }
+  const auto trimmed = driver().MemPoolTrimTo(made(), keep);
   if (is_last_answer(trimmed)) lost_ = true;
   report_failure(trimmed, "cuMemPoolTrimTo", gpu_);
 } catch (const std::bad_alloc&) {

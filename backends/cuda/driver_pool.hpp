@@ -36,6 +36,8 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
 
   /// Memory of it was freed in order on that stream, whose context is current.
   void freed_on(const GpuStream& stream, CUstream native) noexcept;
+  /// Free memory of it whose allocation and last use are over. False when the driver refuses.
+  [[nodiscard]] bool free(CUdeviceptr address) noexcept;
   /// Give back what nobody uses, without waiting. True when there was something.
   bool release_unused() noexcept;
 
@@ -43,7 +45,8 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   void trim(std::size_t bytes_to_keep, bool may_wait) noexcept override;
 
  private:
-  CUmemoryPool make() const;
+  CUmemoryPool make();
+  void remember_free(std::uint64_t stream, EventPool& events, CUstream native) noexcept;
   [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
   /// 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
@@ -52,6 +55,7 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;
   std::atomic<CUmemoryPool> handle_{nullptr};
+  CUstream frees_on_ = nullptr;  // with the handle
   mutable std::atomic<bool> lost_{false};  // with the device: what it holds is the driver's
 
   std::mutex mutex_;

@@ -76,7 +76,8 @@ std::string describe(CUresult result) {
 void fail(CUresult result, const char* call, const std::string& what) {
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   CUcontext current = nullptr;
-  if (driver().CtxGetCurrent(&current) == CUDA_SUCCESS) HostCalls::get().notice(result, current);
+  const Driver* const cu = driver_if_loaded();  // it may be what could not be loaded
+  if (cu && cu->CtxGetCurrent(&current) == CUDA_SUCCESS) HostCalls::get().notice(result, current);
   if (!find_sticky(result) && is_last_answer(result)) {
     throw Error(Errc::device_lost, std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result) +
                                        "; the driver answers every call so");

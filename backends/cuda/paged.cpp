@@ -108,7 +108,8 @@ class Pages final : public spi::PagedSegment {
     const auto at = address + entry.first;
     const auto bytes = entry.second.bytes;
     call = "cuMemMap";
-    if (const auto mapped = driver().MemMap(at, bytes, 0, entry.second.handle, 0); mapped != CUDA_SUCCESS) return mapped;
+    if (const auto mapped = driver().MemMap(at, bytes, 0, entry.second.handle, 0); mapped != CUDA_SUCCESS)
+      return mapped;
     call = "cuMemSetAccess";
     CUmemAccessDesc access{};
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -144,7 +145,8 @@ class Pages final : public spi::PagedSegment {
 spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes) {
   Gpu& gpu = gpu_of(device);
   const KindInfo& info = *gpu.find(kind);
-  auto segment = spi::Ref<Pages>::adopt(new Pages(gpu, info, (bytes + info.granularity - 1) / info.granularity * info.granularity));
+  auto segment = spi::Ref<Pages>::adopt(
+      new Pages(gpu, info, (bytes + info.granularity - 1) / info.granularity * info.granularity));
   segment->reserve();
   return segment.detach();
 }

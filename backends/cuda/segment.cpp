@@ -92,8 +92,8 @@ class AsyncSegment final : public GpuSegment {
   ~AsyncSegment() override {
     if (!address) return;
     if (lent_ && !lent_->reached(born_) && free_in_order(*lent_)) return;
-    // Its allocation and all use are over, so that no stream is needed: for memory of a pool this waits for nothing.
-    give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
+    // Its allocation and all use are over, so that no stream of anybody's is needed.
+    give_back(gpu(), "cuMemFree", [&] { return pool_->free(address) ? CUDA_SUCCESS : driver().MemFree(address); });
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
     call = "cuMemAllocFromPoolAsync";

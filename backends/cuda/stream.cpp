@@ -265,15 +265,14 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
   };
   // The thread comes first: once the stream waits, somebody must be there to end it.
   try {
-    waiters().run(
-        [self = spi::Kept(*this), of = spi::Kept(other), wanted, open] {
-          try {
-            if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
-          } catch (...) {
-            static_cast<GpuStream&>(*self).lose(std::current_exception());
-          }
-          open();
-        });
+    waiters().run([self = spi::Kept(*this), of = spi::Kept(other), wanted, open] {
+      try {
+        if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
+      } catch (...) {
+        static_cast<GpuStream&>(*self).lose(std::current_exception());
+      }
+      open();
+    });
   } catch (...) {
     open();
     throw;

@@ -69,10 +69,11 @@ TEST_F(DriverPools, TrimKeepsAsMuchUnusedMemoryAsItIsTold) {
     stream.synchronize();
     const auto before = resource->stats().reserved;
     resource->trim(64 * mib);
-    EXPECT_GE(resource->stats().reserved, 128 * mib) << "of which 64 MiB are unused";
-    EXPECT_LT(resource->stats().reserved, before);
+    const auto after = resource->stats().reserved;
+    EXPECT_GE(after, 64 * mib) << "in use; drivers give back whole chunks, until less is left";
+    EXPECT_LT(after, before);
     resource->trim(std::numeric_limits<std::size_t>::max());
-    EXPECT_GE(resource->stats().reserved, 128 * mib);
+    EXPECT_EQ(resource->stats().reserved, after);
   }
 }
 

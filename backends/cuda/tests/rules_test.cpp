@@ -38,6 +38,8 @@ class Rules : public CudaTest {
     }
     (void)test::take_violations();
   }
+  /// What the model refuses so that weir does not rely on it; drivers differ.
+  [[nodiscard]] static bool over_model() { return test::find_in_model("fake_cuda_violations") != nullptr; }
 
   static constexpr std::size_t size = 4096;
   std::optional<Current> current_;
@@ -162,16 +164,21 @@ TEST_F(PoolRules, WhatIsFreedStaysInThePoolUntilItIsTrimmed) {
   EXPECT_GE(ask(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), bytes);
 }
 
-TEST_F(PoolRules, WhatTheHostFreesIsSeenAtOnce) {
-  const NativeStream stream;
+// Some drivers count it as used for long; weir frees in order, and looks.
+TEST_F(PoolRules, WhatTheHostFreesIsFreeOnceItHasSeenAnEventAfterIt) {
+  const NativeStream stream, idle;
   CUdeviceptr ordered = 0;
+  CUevent event = nullptr;
+  ASSERT_CU(api().EventCreate(&event, CU_EVENT_DISABLE_TIMING));
   ASSERT_CU(api().MemAllocFromPoolAsync(&ordered, size, pool_, stream.get()));
   ASSERT_CU(api().StreamSynchronize(stream.get()));
-  ASSERT_CU(api().MemFree(ordered));
-  EXPECT_EQ(used(), 0U);
+  ASSERT_CU(api().MemFreeAsync(ordered, idle.get()));
+  ASSERT_CU(api().EventRecord(event, idle.get()));
+  ASSERT_CU(api().EventSynchronize(event));
   EXPECT_GT(reserved(), 0U) << "it went back to the pool";
   ASSERT_CU(api().MemPoolTrimTo(pool_, 0));
   EXPECT_EQ(reserved(), 0U);
+  EXPECT_CU(api().EventDestroy(event));
 }
 
 // An event after the free is enough to have seen it.
@@ -224,23 +231,24 @@ class MappingRules : public Rules {
   bool ready_ = false;
 };
 
-TEST_F(MappingRules, MapsOnlyWholeHandlesAtWholeGranules) {
+TEST_F(MappingRules, MapsAtWholeGranulesWhereNothingIs) {
   expect_refused(map(at_ + 256, 2 * step_), CUDA_ERROR_INVALID_VALUE);
   expect_refused(map(at_, 2 * step_ - 256));
-  expect_refused(map(at_, step_));
-  expect_refused(map(at_, step_, step_));
-  expect_refused(map(at_ + 2 * step_, 2 * step_));
   ASSERT_CU(map(at_, 2 * step_)) << "refusals changed nothing";
   expect_refused(map(at_, 2 * step_));
-  expect_refused(map(at_ + step_, 2 * step_));
   EXPECT_CU(api().MemUnmap(at_, 2 * step_));
   ASSERT_CU(map(at_ + step_, 2 * step_));
   EXPECT_CU(api().MemUnmap(at_ + step_, 2 * step_));
 }
 
-TEST_F(MappingRules, UnmapsOnlyWhatWasMapped) {
+TEST_F(MappingRules, MapsAndUnmapsWholeHandles) {
+  if (!over_model()) GTEST_SKIP() << "some drivers map parts, which weir never asks for";
+  expect_refused(map(at_, step_));
+  expect_refused(map(at_, step_, step_));
+  expect_refused(map(at_ + 2 * step_, 2 * step_));
   expect_refused(api().MemUnmap(at_, 2 * step_));
   ASSERT_CU(map(at_, 2 * step_));
+  expect_refused(map(at_ + step_, 2 * step_));
   expect_refused(api().MemUnmap(at_, step_));
   expect_refused(api().MemUnmap(at_ + step_, step_));
   expect_refused(api().MemUnmap(at_ + 256, 2 * step_));

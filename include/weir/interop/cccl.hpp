@@ -56,7 +56,7 @@ struct State {
     try {
       return ask(allocator);
     } catch (const OutOfMemory& error) {
-      (void)error;
+      if (exhausted) exhausted(error);
       throw;
     }
   }
