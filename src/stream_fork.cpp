@@ -12,7 +12,10 @@ namespace weir::spi {
 void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
   moment == ForkMoment::before ? waiting_mutex_.lock() : waiting_mutex_.unlock();
-  if (child) watched_ = false;  // the watcher tells those that it has
+  if (child) {
+    watched_ = false;  // the watcher tells those that it has
+    called_ = 0;
+  }
   if (!device_->backend->survives_fork) {
     if (child) lose_inherited();
     return;

@@ -9,6 +9,13 @@
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::spi {
+namespace {
+
+struct Calling;
+/// Whether this thread calls what has passed.
+bool& calling() noexcept { return sync::flag_of_thread<Calling>(); }
+
+}  // namespace
 
 void keep(StreamState& timeline) noexcept { timeline.keep(); }
 void unkeep(StreamState& timeline) noexcept { timeline.unkeep(); }
@@ -57,6 +64,7 @@ Waiter* StreamState::take_passed(std::uint64_t first, std::size_t most, Kept& of
     end = &(*end)->left_;
   }
   *end = nullptr;
+  if (taken) called_.fetch_add(1, std::memory_order_relaxed);
   if (taken && waiting_.empty()) of_queue = Kept::adopt(this);
   return taken;
 }
@@ -73,11 +81,18 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
     }
     if (!finished(first)) break;
     Kept of_queue;
-    for (Waiter* waiter = take_passed(first, most - called, of_queue); waiter; ++called) {
+    Waiter* waiter = take_passed(first, most - called, of_queue);
+    if (!waiter) continue;
+    const bool before = std::exchange(calling(), true);
+    for (; waiter; ++called) {
       Waiter& passed = *std::exchange(waiter, waiter->left_);
       passed.passed_(passed);
     }
+    calling() = before;
+    called_.fetch_sub(1, std::memory_order_release);
   }
+  if (calling()) return called;
+  for (unsigned round = 0; called_.load(std::memory_order_acquire) != 0; ++round) sync::pause(round);
   return called;
 }
 

@@ -78,13 +78,19 @@ void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream
   constexpr std::size_t few = 32;
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
-    std::erase_if(frees_, [](const auto& free) { return driver().EventQuery(free.second->handle) == CUDA_SUCCESS; });
+    std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second); });
     most_frees_ = 2 * frees_.size();
   }
-  EventRef& event = frees_[stream];
-  if (!event) event = events.take();
-  if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) frees_.erase(stream);
+  auto found = frees_.find(stream);
+  if (found == frees_.end()) found = frees_.emplace(stream, events.take()).first;
+  if (driver().EventRecord(found->second->handle, native) != CUDA_SUCCESS) frees_.erase(found);
 } catch (const std::exception&) {  // trim() does not wait for it
+}
+
+bool DriverPool::is_over(const PooledEvent& event) const noexcept {
+  const auto state = driver().EventQuery(event.handle);
+  if (state != CUDA_ERROR_NOT_READY) report_failure(state, "cuEventQuery", gpu_);
+  return state == CUDA_SUCCESS;
 }
 
 std::vector<EventRef> DriverPool::take_frees() {
@@ -119,13 +125,15 @@ void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
     }
   } else {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [stream, free] : frees_)
-      (void)driver().EventQuery(free->handle);  // the host sees those that are over
+    for (const auto& [stream, free] : frees_) {  // for some drivers the host has seen only what it waited for
+      if (is_over(*free)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
+    }
   }
   std::size_t keep = 0;  // what is in use stays whatever this says, and may look like more than it is
   if (bytes_to_keep != 0) {
     const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     keep = used + std::min(bytes_to_keep, SIZE_MAX - used);
+    if (keep >= ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)) return;  // drivers round it up, beyond the largest number
   }
   const auto trimmed = driver().MemPoolTrimTo(made(), keep);
   if (is_last_answer(trimmed)) lost_ = true;

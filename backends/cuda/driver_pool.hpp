@@ -51,6 +51,7 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   /// 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
   std::vector<EventRef> take_frees();
+  [[nodiscard]] bool is_over(const PooledEvent& event) const noexcept;
 
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;

@@ -50,7 +50,8 @@ class Buffer {
   /// Drop this owner. If it was the last, the memory is reused after its allocation stream and all recorded uses.
   /// Idempotent, thread-safe against itself, never blocks.
   void close() noexcept;
-  /// As above, and also after everything on `stream` so far.
+  /// As above, and also after everything on `stream` so far; on the allocation stream that is the same. Throws only for
+  /// want of memory, and then the buffer is still open.
   void close(const Stream& stream);
   [[nodiscard]] bool is_closed() const noexcept { return block() == nullptr; }
 
@@ -106,7 +107,7 @@ class Buffer {
   void use_on(const Stream& stream) const;
 
   /// Order everything put on `stream` from now on after every use of the memory so far: those recorded, and all work
-  /// on its allocation stream. What a reader does who was not told which streams wrote.
+  /// on its allocation stream. Use this before reading a buffer whose writers you do not know.
   void order_after_uses(const Stream& stream) const;
 
   /// Array over this memory, row-major without gaps; see tensor.hpp. Throws invalid_argument when it does not fit.

@@ -20,8 +20,8 @@ namespace weir::cuda {
 /// there are, and why there are none.
 [[nodiscard]] Device device(int ordinal);
 
-/// One `cuMemAlloc` per buffer. Slow to allocate and to give back (the driver may wait for the device, so a worker does
-/// it, and other CUDA calls of the process may wait behind that): for few large buffers, or under a pool.
+/// One `cuMemAlloc` per buffer. Slow to allocate and to give back (the driver may wait for the device, so a thread of
+/// weir does it, and other CUDA calls of the process may wait behind that): for few large buffers, or under a pool.
 [[nodiscard]] ResourcePtr make_device_resource(const Device& device);
 
 /// Sizes in bytes.
@@ -59,10 +59,18 @@ struct VmmOptions {
 ///
 /// Null and the legacy and per-thread handles (1, 2) mean those of the device's primary context; a per-thread stream is
 /// that of the calling thread, and work that other threads put on it goes to the legacy stream, which orders it alike.
-/// Streams of other contexts are used in theirs; fills of device memory that is not of that context, and work on another
-/// device's memory, go to a stream of weir's that belongs to this one alone. Green contexts keep to their part of the device.
-/// The stream must stay valid while the timeline is in use (by Stream,
-/// Event, or a Buffer whose memory was used on it); `owner`, if given, is kept until then.
+/// Streams of other contexts are used in theirs; fills of device memory that is not of that context, and work on
+/// another device's memory, go to a stream of weir's that belongs to this one alone. Green contexts keep to their part
+/// of the device.
+///
+/// The stream must stay valid while the timeline is in use: by a Stream or an Event of it, or by memory that is not
+/// given back and was allocated on it or used on it through weir. Such memory has an owner (Buffer, slice, Tensor,
+/// DLPack export), or another process has it open (the lease of a pool's buffer), or `make_debug` still keeps it.
+/// Afterwards the stream may be destroyed, also with work pending: weir makes no call on it any more, and memory that
+/// it used last is free once that work is over. The call that ends the use may record one more event on it; if the
+/// application captures it at that moment, the timeline is lost, which is reported, and memory that was used there
+/// after its last point is never given out again. `owner`, if given, is kept at least until the use ends, and until
+/// nobody waits for a point of the stream; of several, the one that was given first.
 ///
 /// Work that the application puts on the stream is ordered with weir's as it was put. Nothing is held back in software:
 /// a wait for a point of another backend makes the stream wait on the device until a host thread saw the point, and a

@@ -38,7 +38,7 @@ struct KindInfo {
   std::size_t alignment = 0;         ///< every segment of this kind begins at a multiple of this
   std::size_t granularity = 1;       ///< segments are rounded up to a multiple of this
   std::int32_t dlpack_device = 0;    ///< DLDeviceType under which tensors in it are exported
-  bool release_blocks = false;       ///< giving it back may wait for the device, so a worker does it
+  bool release_blocks = false;       ///< giving it back may wait for the device, so a thread of weir does it
   bool paged = false;                ///< pools can move it under their buffers' addresses page by page
 };
 

@@ -54,8 +54,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   [[nodiscard]] bool reuses_memory() const noexcept { return traits_.reuses_memory; }
 
   [[nodiscard]] virtual ResourceStats stats() const = 0;
-  /// Give back memory that no buffer uses until at most `bytes_to_keep` of it remain. Waits for pending releases.
-  /// Returns the bytes given back.
+  /// Give back memory that no buffer uses until at most `bytes_to_keep` of it remain. Waits on the host for the pending
+  /// uses of what this resource and those under it got back before the call, and for nothing later. Returns the bytes
+  /// given back. May throw for want of memory, also when it is a driver that cannot be asked for want of it; what is
+  /// pending then goes back as it would have without the call.
   virtual std::size_t trim(std::size_t bytes_to_keep) = 0;
   /// The resource this one stands on; null when it stands on a driver.
   [[nodiscard]] virtual ResourcePtr upstream() const { return nullptr; }
@@ -87,7 +89,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   virtual spi::Block* do_reserve_addresses(std::size_t /*bytes*/, const Stream& /*stream*/) { return nullptr; }
   /// A handle for who has only a buffer. A resource that may outlive its handles makes a new one.
   virtual ResourcePtr do_handle() { return shared_from_this(); }
-  /// Take back a block without owners. Its points (Block::take_points) may be pending; must not wait for them.
+  /// Take back a block without owners. Its uses (Block::take_uses) may be pending; must not wait for them.
   virtual void do_deallocate(spi::Block& block) noexcept = 0;
 
   Buffer allocate_empty(const Stream& stream);

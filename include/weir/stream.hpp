@@ -20,13 +20,16 @@ class Event {
  public:
   Event() noexcept = default;
   /// Whether everything before the point is complete. Never blocks. Starts work that was held back for batching. False
-  /// for good on a lost stream: only a wait tells that from work that is still running.
+  /// for good on a lost stream: only a wait tells that from work that is still running. False for now when the driver
+  /// cannot be asked: while the stream's owner captures it, or without memory.
   [[nodiscard]] bool done() const;
-  /// Block until complete. Throws device_lost when it never will be.
+  /// Block until complete. Throws device_lost when it never will be, and what the driver said when it could not be
+  /// asked: then wait again.
   void wait() const;
-  /// Block for at most `timeout`; a negative timeout means no limit. Does not throw for a lost stream: an event is often
-  /// waited for by who did not put the work there, so the end of the stream is one of its outcomes and is returned as
-  /// `lost`. `Stream::synchronize(timeout)` throws instead.
+  /// Block for at most `timeout`; a negative timeout means no limit. Does not throw for a lost stream: an event is
+  /// often waited for by a caller that did not put the work there, so the end of the stream is one of its outcomes and
+  /// is returned as `lost`. `Stream::synchronize(timeout)` throws instead. Throws what the driver said when it could
+  /// not be asked.
   [[nodiscard]] WaitStatus wait(std::chrono::nanoseconds timeout) const;
 
   Event(spi::Ref<spi::StreamState> timeline, std::uint64_t value) noexcept;  ///< for backends
@@ -40,6 +43,9 @@ class Event {
 
 /// Shared handle of an ordered queue of work on one device. Copies name the same stream; safe to use from any thread.
 /// There is no default stream. Work still pending when the last handle goes away is completed, not cancelled.
+///
+/// Each thread submits its own work, in the order in which the calls came. A call that the driver refuses throws, has
+/// put nothing, and leaves the stream and the work of other threads as they were, unless the device is lost.
 class Stream {
  public:
   explicit Stream(const Device& device);

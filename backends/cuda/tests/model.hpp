@@ -7,6 +7,7 @@
 
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "settle.hpp"
 
 namespace weir::cuda_test {
 
@@ -22,6 +23,7 @@ class Model : public CudaTest {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     if (!test::find_in_model("fake_cuda_violations")) GTEST_SKIP() << "real drivers do not tell of broken rules";
+    test::await_releases();  // memory of earlier tests goes back behind them
     current_.emplace(primary());
     ASSERT_CU(MODEL(cuStreamCreate)(&stream_, CU_STREAM_NON_BLOCKING));
     ASSERT_CU(MODEL(cuStreamCreate)(&other_, CU_STREAM_NON_BLOCKING));

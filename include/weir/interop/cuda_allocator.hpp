@@ -16,8 +16,8 @@ namespace weir::cuda {
 /// when it is over, or wait on the device, as the resource decides.
 ///
 /// Streams may end when the application likes, also with memory allocated for them, and their handles be used
-/// again: nothing is asked of a stream but in calls that name it. Each of the last 64 streams has one of
-/// weir's own beside it, on which its memory is allocated. Null and the legacy and per-thread handles mean
+/// again: the driver is asked about a stream only in calls that name that stream. Each of the last 64 streams has
+/// one of weir's own beside it, on which its memory is allocated. Null and the legacy and per-thread handles mean
 /// those of the resource's device; of the first device, for host memory. Thread-safe. Its end closes what was
 /// not given back.
 class Allocator {

@@ -21,7 +21,7 @@ struct CallbackOptions {
   /// it throws, the allocation throws.
   std::function<void*(std::size_t bytes, const Stream& stream)> allocate;
   /// Take back what `allocate` returned, of as many bytes: no use of it is left on any stream. Called by the
-  /// thread that closes the last buffer, or by a worker, also after the resource's last handle is gone.
+  /// thread that closes the last buffer, or by a thread of weir, also after the resource's last handle is gone.
   /// What it throws goes to the failure sink.
   std::function<void(void* address, std::size_t bytes)> deallocate;
 };

@@ -23,13 +23,14 @@ struct DebugOptions {
 /// before upstream gets it. What was changed is told to the failure sink: which buffer, its size, where the
 /// first byte is, how many there are.
 ///
-/// Neither allocating nor closing waits for anything, and no stream waits more than without it: memory is
-/// looked at by the thread that closes when all uses are over, else by a worker; what only a device reaches
-/// is copied to the host by a stream of its own. For the same reason memory does not go back in stream order:
+/// Closing waits for nothing, allocating for no stream unless it would fail, and no stream waits more than without it:
+/// memory is looked at by the thread that closes when all uses are over, else by a thread of weir; what only a device
+/// reaches is copied to the host by a stream of its own. For the same reason memory does not go back in stream order:
 /// it is free again when its uses are over and it was looked at; while it is kept, so is its allocation
-/// stream. What waits to be looked at is bounded: allocations look, too, when it is more than 16 MiB. When upstream is
-/// exhausted, an allocation waits up to a second for closed memory to be looked at; kept memory goes back at once, and what
-/// only a device reaches is not looked at a second time then; `trim` looks at all of it.
+/// stream. When more than 16 MiB wait to be looked at, allocations look, too, at all whose uses are over: what else
+/// waits is what streams still use. When upstream is exhausted, an allocation waits up to a second for closed memory to
+/// be looked at; kept memory goes back at once, and what only a device reaches is not looked at a second time then;
+/// `trim` looks at all of it.
 ///
 /// Exportable memory is not kept: other processes may rightly use it after the buffer's end.
 ///

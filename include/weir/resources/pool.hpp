@@ -30,10 +30,13 @@ struct PoolOptions {
   double growth = 1.0 / 32;
   std::size_t alignment = default_alignment;  ///< of every buffer, at least: a power of two of at most 2 MiB
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
-  /// Reserved bytes above which memory goes back to upstream by itself once a stream has no buffer left: after the last
-  /// uses, by a worker if they are not over. 0: an idle pool holds nothing. The default keeps everything.
+  /// Reserved bytes above which free memory goes back to upstream by itself once a stream has no buffer left: after the
+  /// last uses, by a thread of weir if they are not over. While other streams have buffers, it is tried ever more
+  /// rarely (up to every 65 536th time) as long as the pool had to grow again after the last time. 0: an idle pool
+  /// holds nothing. The default keeps everything. With any other value each close takes the pool's lock.
   std::size_t release_threshold = std::numeric_limits<std::size_t>::max();
-  /// How long, before it fails, an allocation waits for what streams still do with closed memory. 0: not at all.
+  /// How long, before it fails, an allocation goes on waiting for what streams still do with closed memory. It fails
+  /// earlier when there is nothing to wait for: buffers that others have and leases are not waited for. 0: not at all.
   std::chrono::nanoseconds patience = std::chrono::seconds{1};
   /// Buffers can be given to other processes. Upstream's must be; the pool then is not paged. What was exported is used
   /// again only when every importer is done, or gone. A process that opens one buffer reaches the whole segment around it.
@@ -48,26 +51,29 @@ struct PoolStats {
   std::size_t largest_free = 0;   ///< largest range that is free for every stream, caches of streams not counted
   std::size_t segments = 0;       ///< count, from upstream; of a paged pool, its pages
   std::size_t streams = 0;        ///< count, that have a cache
-  std::uint64_t reuses = 0;       ///< allocations served by the stream's own cache
+  std::uint64_t reuses = 0;       ///< allocations served by the thread's own cache of the stream
   std::uint64_t waits = 0;        ///< stream-side waits inserted for memory of other streams
   std::uint64_t grown = 0;        ///< times that upstream gave memory
   std::uint64_t given_back = 0;   ///< segments or pages that upstream got back
   std::uint64_t moved = 0;        ///< idle pages that were put under other addresses
 };
 
-/// A resource that sub-allocates another. Allocating what the same stream closed before costs no driver call, no malloc
-/// and no event. Ordering is that of every resource: memory is reused only after its recorded uses. The host waits for
-/// them in `trim`, and for `patience` in an allocation that would fail otherwise; nowhere else.
+/// A resource that sub-allocates another. Allocating what the same thread closed before on the same stream costs no
+/// driver call, no malloc and no event; memory goes back to the thread that allocated it, whichever thread closes it.
+/// Ordering is that of every resource: memory is reused only after its recorded uses. The host waits for them in
+/// `trim`, and for `patience` in an allocation that would fail otherwise; nowhere else.
 ///
-/// Sizes are rounded up to 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its last buffer is
-/// closed, also without a handle.
+/// Sizes are rounded up to 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its last buffer
+/// is closed, also without a handle.
 ///
-/// Over memory that can be paged (CUDA, kind vmm, not exportable) all buffers lie in one range of addresses. Memory that
-/// no buffer and no pending use has is then moved to addresses where a request fits, page by page, before upstream is asked
-/// for more: a buffer's address never changes, and fragmentation costs next to nothing.
+/// Over memory that can be paged (CUDA, kind vmm, not exportable) all buffers lie in one range of addresses. Memory
+/// that no buffer and no pending use has is then moved to addresses where a request fits, page by page, before upstream
+/// is asked for more: a buffer's address never changes, and fragmentation costs next to nothing.
 ///
-/// `stats().peak_in_use` is exact while one stream allocates; with several it is the most
-/// that was seen when the pool looked beyond a stream's cache.
+/// `stats()` is exact while nobody allocates or closes. `peak_in_use` is exact, but for the rounding of sizes, if
+/// one thread allocates and closes all buffers on one stream, no other stream uses them, and there is no release
+/// threshold. Otherwise it is an estimate, which may be too low or too high: each thread's own peak on each stream
+/// counts closes of other kinds late, and the sum over threads and streams is made when the pool looks beyond a cache.
 class Pool : public MemoryResource {
  public:
   [[nodiscard]] virtual PoolStats pool_stats() const = 0;

@@ -115,9 +115,9 @@ struct Backend {
 };
 
 /// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
-/// release may block, by a worker. Typed factories call it with their own `flags`, or with a source of their own, which
-/// lives as long as the resource; else it gets that of SegmentOps. `name` is "backend.kind". Throws unsupported when
-/// the device has no such kind, or cannot share it although `exportable`.
+/// release may block, by a thread of the library. Typed factories call it with their own `flags`, or with a source of
+/// their own, which lives as long as the resource; else it gets that of SegmentOps. `name` is "backend.kind". Throws
+/// unsupported when the device has no such kind, or cannot share it although `exportable`.
 ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
                                   std::shared_ptr<Source> source = nullptr);
 

@@ -137,7 +137,7 @@ class StreamState {
   /// Let a thread of the library look after what waits already, too.
   void watch() noexcept;
   /// Look after what waits: call at most `most` of those whose values have passed. Costs what has passed, and at most one
-  /// question to the driver beside it. Returns how many were called.
+  /// question to the driver beside it, and what others have in hand is waited for. Returns how many were called.
   std::size_t settle(std::size_t most = ~std::size_t{0}) noexcept;
   /// Hand everything submitted so far to the device.
   void flush();
@@ -305,7 +305,8 @@ class StreamState {
 
   sync::Mutex waiting_mutex_;
   PointQueue<Waiter, Waiter::Order> waiting_;
-  sync::Plain<bool> watched_ = false;    // the library's thread looks after the queue
+  sync::Atomic<std::uint32_t> called_{0};  // threads that have some in hand, and call them
+  sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue
   StreamState* next_watched_ = nullptr;  // of that thread
 
   // For a forked child, in which the worker does not exist.
