@@ -3,6 +3,7 @@
 
 import gc
 import itertools
+import weakref
 
 import pytest
 from conftest import ALL, Memory
@@ -170,6 +171,16 @@ def test_copy_to_a_new_buffer(memory):
     assert memory.bytes_of(part) == bytes(range(250))
 
 
+def test_tensors_are_copied_without_what_lies_around_them(memory):
+    around, other = memory.filled(12, 0), memory.filled(4, 3)
+    part = around.view("uint8", (4,), byte_offset=5)
+    other.copy_to(part, stream=memory.stream)
+    assert memory.bytes_of(around) == bytes(5) + b"\3\3\3\3" + bytes(3)
+    around.fill(7, stream=memory.stream, offset=6, size=6)
+    other.copy_from(part, stream=memory.stream)
+    assert memory.bytes_of(other) == b"\3\7\7\7"
+
+
 def test_copy_sizes_must_match(memory):
     buffer, small = memory.allocate(100), memory.allocate(10)
     for call in (
@@ -295,8 +306,16 @@ def test_foreign_memory_is_owned_until_its_last_use():
 
 
 def test_foreign_memory_must_be_some():
+    class Owner:
+        pass
+
+    owner = Owner()
     with pytest.raises(weir.Error, match="names no memory"):
-        weir.Buffer.from_handle(weir.host_device(), 0, 16, None, stream=weir.Stream(weir.host_device()))
+        weir.Buffer.from_handle(weir.host_device(), 0, 16, owner, stream=weir.Stream(weir.host_device()))
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None
 
 
 def test_kinds_by_name_and_value():

@@ -116,6 +116,8 @@ def test_as_memory_of_the_cpu(host_memory):
         tensor = capsules.managed(capsule).tensor
         assert (tensor.device_type, tensor.device_id, tensor.data) == (1, 0, buffer.host_data)
     assert np.from_dlpack(buffer, device="cpu").ctypes.data == buffer.host_data
+    part = np.from_dlpack(buffer.view("uint8", (8,), byte_offset=16), device="cpu")
+    assert part.ctypes.data == buffer.host_data + 16
 
 
 def test_memory_out_of_the_hosts_reach_is_copied(device_memory):

@@ -135,10 +135,13 @@ def test_producers_must_return_a_capsule(capsule):
 def test_errors_of_the_producer_come_through():
     class Refuses(Producer):
         def __dlpack__(self, **arguments):
+            asked.append(arguments)
             raise BufferError("not this one")
 
+    asked = []
     with pytest.raises(BufferError, match="not this one"):
         weir.from_dlpack(Refuses(None))
+    assert len(asked) == 1
 
 
 class Forged:

@@ -2,6 +2,7 @@
 """weir.ipc with a second Python process: spawned, since a GPU driver may be loaded here."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -101,17 +102,17 @@ def test_nothing_is_left_open(shared_memory):
     weir.ipc.open(buffer.ipc_descriptor(stream=shared_memory.stream), stream=shared_memory.stream).close()
     shared_memory.stream.synchronize()
     shared_memory.resource.trim(0)
-    before = open_files()
-    for _ in range(5):
+    before = open_files()  # and those that are being closed, which are fewer than what twenty rounds could leave
+    for _ in range(20):
         descriptor = buffer.ipc_descriptor(stream=shared_memory.stream)
         damaged = weir.ipc.Descriptor(bytes(256), descriptor.fds)
         with pytest.raises(weir.Error):
             weir.ipc.open(damaged, stream=shared_memory.stream)
         del descriptor, damaged
-    assert settled_open_files(before) == before
+    assert settled_open_files(before) <= before
 
 
-@pytest.mark.parametrize("data", [b"", b"short", bytes(255), bytes(256), bytes(257), b"\xff" * 256, os.urandom(256)])
+@pytest.mark.parametrize("data", [b"", b"short", bytes(255), bytes(256), bytes(257), b"\xff" * 256, random.Random(1).randbytes(256)])
 def test_nonsense_is_refused(pageable, data):
     with pytest.raises(weir.Error) as raised:
         weir.ipc.open(weir.ipc.Descriptor(data, []), stream=pageable.stream)

@@ -26,8 +26,8 @@ struct Lending {
     if (refuse) refuse();
     Buffer buffer = resource->allocate(bytes + shift, stream);
     user.wait(stream.record());
-    const auto address = buffer.device_address() ? buffer.device_address()
-                                                 : reinterpret_cast<std::uint64_t>(buffer.host_data());
+    const auto address =
+        buffer.device_address() ? buffer.device_address() : reinterpret_cast<std::uint64_t>(buffer.host_data());
     auto* const moved = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + shift));
     buffers.put(moved, std::move(buffer));
     return moved;
@@ -50,23 +50,24 @@ class Callback : public OnMemory {
  protected:
   [[nodiscard]] ResourcePtr make() const {
     return make_callback_resource(
-        device(), {.name = "lent",
-                   .host_accessible = info().host_accessible,
-                   .device_accessible = info().device_accessible,
-                   .allocate = [lending = lending](
-                                   auto bytes, const auto& user) { return lending->allocate(bytes, user); },
-                   .deallocate = [lending = lending](auto* address,
-                                                     auto bytes) { lending->deallocate(address, bytes); }});
+        device(),
+        {.name = "lent",
+         .host_accessible = info().host_accessible,
+         .device_accessible = info().device_accessible,
+         .allocate = [lending = lending](auto bytes, const auto& user) { return lending->allocate(bytes, user); },
+         .deallocate = [lending = lending](auto* address, auto bytes) { lending->deallocate(address, bytes); }});
   }
   [[nodiscard]] int lent() const { return lending->allocations - lending->deallocations; }
 
   std::shared_ptr<Lending> lending = std::make_shared<Lending>(resource);
 };
-bool is_plain_with_address(const Memory& memory) {
-  return !memory.stack && !memory.exportable && addressable.has(memory) &&
-         memory.device.backend() != "vulkan";
-}
-const Subset plain_with_address{&is_plain_with_address, nullptr, {}, {}};
+bool is_plain(const Memory& memory) { return !memory.stack && !memory.exportable; }
+const Subset plain_with_address{
+    [](const Memory& memory) { return is_plain(memory) && memory.device.backend() != "vulkan"; },
+    [](const Memory& memory) -> std::optional<Lack> {
+      if (!is_plain(memory)) return {};
+      return no_vulkan_addresses;
+    }};
 WEIR_FOR_EACH_MEMORY_OF(plain_with_address, Callback);
 
 TEST_P(Callback, BuffersHoldBytes) {
@@ -177,8 +178,7 @@ WEIR_FOR_EACH_DEVICE(CallbackElsewhere);
 
 TEST_P(CallbackElsewhere, WhatCannotWorkIsRefused) {
   EXPECT_ERROR((void)make_callback_resource(device(), {}), Errc::invalid_argument, "functions");
-  CallbackOptions options{.allocate = [](auto, const auto&) { return nullptr; },
-                          .deallocate = [](auto*, auto) {}};
+  CallbackOptions options{.allocate = [](auto, const auto&) { return nullptr; }, .deallocate = [](auto*, auto) {}};
   if (device().backend() != "vulkan") return (void)make_callback_resource(device(), options);
   EXPECT_ERROR((void)make_callback_resource(device(), options), Errc::unsupported, device().id());
 }

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <latch>
-#include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/ipc.hpp"
 
@@ -115,14 +115,14 @@ TEST_P(CloseOrder, EightOwnersAtOnce) {
     owners.push_back(resource->allocate(64, stream));
     while (owners.size() < count) owners.push_back(owners.front().slice(owners.size(), 8));
     std::latch start(count);
-    std::vector<std::thread> threads;
+    std::vector<Thread> threads;
     for (std::size_t i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         start.arrive_and_wait();
         i % 2 ? owners[i].close(streams[i]) : owners[i].close();
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (Thread& thread : threads) thread.join();
     ASSERT_EQ(resource->stats().live_buffers, 0U);
   }
   EXPECT_EQ(resource->stats().allocations, 10U);
@@ -148,9 +148,8 @@ TEST_P(CloseOrderOfTensors, WhatWasTakenBackInHoldsTheMemory) {
   tensor.buffer().close();
   scribble();
   EXPECT_EQ(resource->stats().live_buffers, 1U) << "the deleter runs after the pending copy";
-  const ResourcePtr external = from_dlpack(filled(pattern(1, 1)).view(u8, {1}).to_dlpack(stream).release(), stream)
-                                   .buffer()
-                                   .memory_resource();
+  const ResourcePtr external =
+      from_dlpack(filled(pattern(1, 1)).view(u8, {1}).to_dlpack(stream).release(), stream).buffer().memory_resource();
   gate.open();
   other.synchronize();
   external->trim(0);

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <latch>
-#include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/ipc.hpp"
 #include "weir/tensor.hpp"
 
@@ -90,7 +90,7 @@ TEST_P(Close, FromSeveralThreadsAtOnce) {
     constexpr int count = 4;
     std::latch start(count);
     std::atomic<int> thrown{0};
-    std::vector<std::thread> threads;
+    std::vector<Thread> threads;
     for (int i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         start.arrive_and_wait();
@@ -101,7 +101,7 @@ TEST_P(Close, FromSeveralThreadsAtOnce) {
         }
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (Thread& thread : threads) thread.join();
     ASSERT_EQ(thrown, 0) << "round " << round;
     ASSERT_TRUE(buffer.is_closed());
     ASSERT_EQ(resource->stats().live_buffers, survivor.is_closed() ? 0U : 1U);  // one owner went, not two
@@ -160,7 +160,7 @@ TEST_P(Close, AssignmentClosesWhatWasThere) {
 
 TEST_P(Close, ByAnyThreadWithoutAStream) {
   Buffer buffer = filled(pattern(1000, 4));
-  std::thread([moved = std::move(buffer)]() mutable { moved.close(); }).join();
+  Thread([moved = std::move(buffer)]() mutable { moved.close(); }).join();
   EXPECT_EQ(resource->stats().live_buffers, 0U);
 }
 

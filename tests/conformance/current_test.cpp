@@ -9,11 +9,11 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "alone.hpp"
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -24,14 +24,14 @@ constexpr int thread_count = 8;
 
 void in_threads(const std::function<void(std::size_t)>& body) {
   std::latch begin(thread_count);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < thread_count; ++t) {
     threads.emplace_back([&, t] {
       begin.arrive_and_wait();
       body(t);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
 }
 
 class Current : public OnDevice {
@@ -40,9 +40,7 @@ class Current : public OnDevice {
     set_current_resource(device(), nullptr);
     OnDevice::TearDown();
   }
-  [[nodiscard]] ResourcePtr make() const {
-    return make_limiting(make_resource(device()), std::size_t{1} << 40U);
-  }
+  [[nodiscard]] ResourcePtr make() const { return make_limiting(make_resource(device()), std::size_t{1} << 40U); }
 };
 WEIR_FOR_EACH_DEVICE(Current);
 

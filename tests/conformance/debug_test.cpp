@@ -19,8 +19,7 @@ class DebugChecks : public OnMemory {
   /// What who has only an address can do: write `count` bytes at `offset` from a buffer's beginning, for
   /// ever.
   struct Stray {
-    Stray(const Buffer& buffer, std::ptrdiff_t offset, std::size_t bytes)
-        : place(buffer.location()), count(bytes) {
+    Stray(const Buffer& buffer, std::ptrdiff_t offset, std::size_t bytes) : place(buffer.location()), count(bytes) {
       place.offset += static_cast<std::size_t>(offset);
     }
     void write(const Stream& on) const { on.state().put(spi::FillOp{place, count, 0x11, 1}); }
@@ -41,7 +40,7 @@ class DebugChecks : public OnMemory {
 
   DebugPtr checked = make_debug(resource);
 };
-const Subset plain{[](const Memory& memory) { return !memory.stack; }, nullptr, {}, {}};
+const Subset plain{[](const Memory& memory) { return !memory.stack; }};
 WEIR_FOR_EACH_MEMORY_OF(plain, DebugChecks);
 
 TEST_P(DebugChecks, WhoKeepsWithinHearsNothing) {

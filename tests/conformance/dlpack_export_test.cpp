@@ -4,9 +4,9 @@
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
-#include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/dlpack.hpp"
 
 namespace weir::test {
@@ -68,7 +68,7 @@ TEST_P(DlpackExport, PinsTheMemoryUntilTheDeleter) {
   }
   DLManagedTensorVersioned* taken = managed.release();
   EXPECT_EQ(managed.get(), nullptr);
-  std::thread([taken] { taken->deleter(taken); }).join();
+  Thread([taken] { taken->deleter(taken); }).join();
   EXPECT_EQ(resource->stats().live_buffers, 0U);
 }
 

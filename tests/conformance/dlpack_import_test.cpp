@@ -2,6 +2,7 @@
 // Tensors from other frameworks: the same memory, the deleter exactly once in every case, nothing trusted.
 
 #include <cstdint>
+#include <limits>
 
 #include "dlpack_producer.hpp"
 #include "fixture.hpp"
@@ -159,6 +160,17 @@ TEST_P(DlpackImport, NoElements) {
   }
   settle(external);
   EXPECT_EQ(producer.deleted(), 1);
+}
+
+TEST_P(DlpackImport, NoElementsReachNowhere) {
+  Producer producer(owner);
+  producer.tensor.data = nullptr;
+  producer.tensor.ndim = 2;
+  producer.shape = {3, 0};
+  producer.strides = {-2, std::numeric_limits<std::int64_t>::min()};
+  const Tensor tensor = from_dlpack(producer.give(), stream);
+  EXPECT_EQ(tensor.layout().elements(), 0);
+  EXPECT_EQ(tensor.layout().byte_offset, 0U);
 }
 
 TEST_P(DlpackImport, ScalarsAndMissingDeleters) {

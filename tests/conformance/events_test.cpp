@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <latch>
 #include <optional>
-#include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -100,7 +100,7 @@ TEST_P(Events, ManyThreadsWaitForOne) {
   std::latch started(count);
   std::atomic<int> ready{0}, early{0};
   std::atomic<bool> opened{false};
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       started.count_down();
@@ -113,11 +113,12 @@ TEST_P(Events, ManyThreadsWaitForOne) {
       early += opened ? 0 : 1;
     });
   }
+  const OnLeaving open([&] { gate.open(); });
   started.wait();
   EXPECT_EQ(event.wait(1ms), WaitStatus::timeout);
   opened = true;
   gate.open();
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(ready, count);
   EXPECT_EQ(early, 0);
 }

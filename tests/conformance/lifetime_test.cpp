@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing has to outlive anything, and nothing lives for ever: resources and streams end after the last that needs them.
+// Nothing has to outlive anything, and nothing lives for ever: resources and streams end after the last that needs
+// them.
 
 #include <cstdint>
 #include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/dlpack.hpp"
 
 namespace weir::test {
@@ -86,7 +88,7 @@ TEST_P(Lifetime, PendingReleasesKeepIt) {
 
 TEST_P(Lifetime, OfThreadsThatDropItLastWins) {
   const auto observed = layers();
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([mine = resource, own = Stream(device())]() mutable {
       Buffer buffer = mine->allocate(64, own);
@@ -95,7 +97,7 @@ TEST_P(Lifetime, OfThreadsThatDropItLastWins) {
     });
   }
   resource.reset();
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   await_end(observed);
 }
 

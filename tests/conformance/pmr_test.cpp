@@ -20,6 +20,7 @@
 
 #include "fixture.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -91,8 +92,7 @@ TEST_P(Pmr, EveryAlignmentAndSizeHasAnAddressOfItsOwn) {
     const auto* bytes = static_cast<const unsigned char*>(blocks[i].address);
     EXPECT_TRUE(std::all_of(bytes, bytes + blocks[i].bytes, [&](auto byte) { return byte == i % 251; })) << i;
   }
-  std::sort(blocks.begin(), blocks.end(),
-            [](const Block& a, const Block& b) { return a.address < b.address; });
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
   for (std::size_t i = 1; i < blocks.size(); ++i) EXPECT_NE(blocks[i - 1].address, blocks[i].address);
   for (const Block& block : blocks) memory.deallocate(block.address, block.bytes, block.alignment);
   EXPECT_EQ(live(), 0U);
@@ -137,12 +137,11 @@ TEST_P(Pmr, EightThreadsShareIt) {
   };
   std::array<std::vector<Block>, 8> made;
   std::latch all_made(8);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < 40; ++i) {
-        const Block block{
-            static_cast<std::size_t*>(memory.allocate((i + 1) * sizeof t, alignof(std::size_t))), i + 1};
+        const Block block{static_cast<std::size_t*>(memory.allocate((i + 1) * sizeof t, alignof(std::size_t))), i + 1};
         std::fill_n(block.at, block.count, 100 * t + i);
         made.at(t).push_back(block);
         std::pmr::vector<char> gone(i, 'x', &memory);
@@ -151,22 +150,18 @@ TEST_P(Pmr, EightThreadsShareIt) {
       const std::size_t other = (t + 1) % 8;  // whose blocks this thread reads and gives back
       for (std::size_t i = 0; i < 40; ++i) {
         const Block& block = made.at(other).at(i);
-        EXPECT_EQ(std::count(block.at, block.at + block.count, 100 * other + i),
-                  static_cast<long>(block.count));
+        EXPECT_EQ(std::count(block.at, block.at + block.count, 100 * other + i), static_cast<long>(block.count));
         memory.deallocate(block.at, block.count * sizeof t, alignof(std::size_t));
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(live(), 0U);
 }
 
 class PmrOverPool : public OnMemory {};
 const Subset plain_and_accessible{
-    [](const Memory& memory) { return !memory.stack && !memory.exportable && memory.info.host_accessible; },
-    nullptr,
-    {},
-    {}};
+    [](const Memory& memory) { return !memory.stack && !memory.exportable && memory.info.host_accessible; }};
 WEIR_FOR_EACH_MEMORY_OF(plain_and_accessible, PmrOverPool);
 
 // All that the pool may have is in use on a stream that stands still.
@@ -186,9 +181,7 @@ TEST_P(PmrOverPool, MemoryThatIsStillInUseIsWaitedFor) {
     std::memset(address, 2, page);
     return std::pair(static_cast<unsigned char*>(address), in_time);
   });
-  const auto returned = [&] {
-    return allocated.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
-  };
+  const auto returned = [&] { return allocated.wait_for(std::chrono::seconds{0}) == std::future_status::ready; };
   while (pool->pool_stats().waits == 0 && !returned()) std::this_thread::yield();
   opened = true;
   gate.open();
@@ -200,7 +193,7 @@ TEST_P(PmrOverPool, MemoryThatIsStillInUseIsWaitedFor) {
 }
 
 class PmrElsewhere : public OnMemory {};
-const Subset inaccessible{[](const Memory& memory) { return !memory.info.host_accessible; }, nullptr, {}, {}};
+const Subset inaccessible{[](const Memory& memory) { return !memory.info.host_accessible; }};
 WEIR_FOR_EACH_MEMORY_OF(inaccessible, PmrElsewhere);
 
 TEST_P(PmrElsewhere, MemoryThatTheHostDoesNotReachIsRefused) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool that has no more: what it says, and functions that spill for it.
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "pools.hpp"
@@ -142,12 +144,28 @@ TEST_P(PoolExhaustion, ASmallRequestWaitsForLargeMemoryRatherThanFail) {
   EXPECT_EQ(pool->stats().reserved, 4 * page);
 }
 
+TEST_P(PoolExhaustion, ARequestThatWaitsGrowsOnceMemoryCanGoBack) {
+  const auto pool = make(
+      {.limit = 2 * page, .segment_bytes = page, .reuse = ReusePolicy::passed_only, .patience = std::chrono::hours{1}});
+  Gate gate;
+  gate.hold(stream);
+  Buffer first = pool->allocate(page, stream), second = pool->allocate(page, stream);
+  first.fill(std::uint8_t{1}, stream);
+  second.fill(std::uint8_t{1}, stream);
+  first.close();
+  second.close();
+  std::thread opener([&] { gate.open(); });
+  const auto both = pool->try_allocate(2 * page, other);  // neither segment is enough
+  opener.join();
+  EXPECT_TRUE(both.has_value());
+  EXPECT_EQ(pool->stats().reserved, 2 * page);
+}
+
 TEST_P(PoolExhaustion, AFunctionThatNeverHelpsIsBounded) {
   const auto pool = four_pages();
   std::size_t calls = 0;
   const auto hopeless = make_failure_callback(
-      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; },
-      {.max_attempts = 3});
+      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; }, {.max_attempts = 3});
   const std::vector<Buffer> kept = fill_up(*hopeless);
   EXPECT_OUT_OF_MEMORY(hopeless->allocate(page, stream), hopeless->name());
   EXPECT_EQ(calls, 3U);

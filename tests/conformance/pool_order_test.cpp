@@ -3,6 +3,9 @@
 // that end meanwhile, memory that moves. What would be handed out too early is overwritten, and the bytes
 // show it.
 
+#include <chrono>
+#include <future>
+
 #include "pools.hpp"
 
 namespace weir::test {
@@ -65,6 +68,22 @@ TEST_P(PoolOrder, AUseElsewhereOutlastsTheStreamOfTheAllocation) {
   gate.open();
   other.synchronize();
   overwrite(pool, stream);
+  EXPECT_BYTES(bytes_of(seen), ones);
+}
+
+TEST_P(PoolOrder, TrimWaitsForAUseElsewhere) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Gate gate;
+  gate.hold(other);
+  Buffer first = first_of(pool, stream);
+  const Buffer seen = snapshot(first, other);
+  first.close();
+  auto trimmed = std::async(std::launch::async, [&] { return pool->trim(0); });
+  EXPECT_EQ(trimmed.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  gate.open();
+  EXPECT_EQ(trimmed.get(), page);
+  EXPECT_EQ(pool->stats().reserved, 0U);
+  other.synchronize();
   EXPECT_BYTES(bytes_of(seen), ones);
 }
 

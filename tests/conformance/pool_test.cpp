@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "pools.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -256,13 +257,13 @@ TEST_P(Pools, ThePoolEndsAfterItsLastBufferOnAnyThread) {
   for (int i = 0; i < 50; ++i) buffers.push_back(pool->allocate(1000, i % 2 ? stream : other));
   pool.reset();
   EXPECT_EQ(buffers.front().memory_resource()->upstream(), upstream.lock());
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&buffers, i] {
       for (std::size_t k = static_cast<std::size_t>(i); k < buffers.size(); k += 2) buffers[k].close();
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   GetParam().plain().make()->trim(0);
   while (!upstream.expired()) std::this_thread::yield();  // a worker may hold it a moment longer
 }
@@ -270,7 +271,7 @@ TEST_P(Pools, ThePoolEndsAfterItsLastBufferOnAnyThread) {
 TEST_P(Pools, EightThreadsGrowUnderOneLimit) {
   const auto pool = make({.limit = 8 * page, .segment_bytes = page});
   std::atomic<std::size_t> failures{0};
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(device());
@@ -286,7 +287,7 @@ TEST_P(Pools, EightThreadsGrowUnderOneLimit) {
       own.synchronize();
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(pool->stats().in_use, 0U);
   pool->trim(0);
   EXPECT_EQ(pool->stats().reserved, 0U);
@@ -301,7 +302,7 @@ TEST_P(Pools, AnAllocationWaitsBeforeItFails) {
   Buffer first = pool->allocate(page, stream);
   first.fill(std::uint8_t{1}, stream);
   first.close();
-  std::thread opener([&] { gate.open(); });
+  Thread opener([&] { gate.open(); });
   Buffer second = pool->allocate(page, other);
   EXPECT_EQ(pool->pool_stats().waits, 0U);
   opener.join();

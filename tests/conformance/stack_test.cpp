@@ -80,7 +80,7 @@ class TransparentStacks : public Stacks {
 
   ResourcePtr plain = GetParam().plain().make();
 };
-const Subset transparent{[](const Memory& memory) { return memory.stack && memory.stack->transparent; }, nullptr, {}, {}};
+const Subset transparent{[](const Memory& memory) { return memory.stack && memory.stack->transparent; }};
 WEIR_FOR_EACH_MEMORY_OF(transparent, TransparentStacks);
 
 TEST_P(TransparentStacks, NameAndTraitsAreThePlainOnes) {

@@ -5,9 +5,9 @@
 #include <latch>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "fixture.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -22,7 +22,7 @@ class Threads : public OnMemory {
   static void on_all(Work work) {
     std::latch start(count);
     std::vector<std::string> thrown(count);
-    std::vector<std::thread> threads;
+    std::vector<Thread> threads;
     for (std::size_t i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         start.arrive_and_wait();
@@ -33,7 +33,7 @@ class Threads : public OnMemory {
         }
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (Thread& thread : threads) thread.join();
     for (const std::string& message : thrown) EXPECT_EQ(message, "");
   }
 

@@ -220,9 +220,7 @@ class Loop {
 }  // namespace
 
 void fail_every_call(const Scenario& scenario, const Stage& stage, Injector& injector) {
-  if (scenario.applies && !scenario.applies(stage)) {
-    GTEST_SKIP() << "permanent: " << stage.device.backend() << " does not have what " << scenario.name << " needs";
-  }
+  if (const auto lack = scenario.lack(stage)) GTEST_SKIP() << why(lack->lasting, lack->reason);
   Loop(scenario, stage, injector).run();
 }
 
@@ -238,7 +236,7 @@ void settle_core(const Device& device) {
 }
 
 bool eventually(bool (*holds)(const void*), const void* context) {
-  constexpr std::chrono::seconds certainly_wrong{5};
+  constexpr std::chrono::seconds certainly_wrong{30};
   const auto deadline = std::chrono::steady_clock::now() + certainly_wrong;
   while (!holds(context)) {
     if (std::chrono::steady_clock::now() > deadline) return false;

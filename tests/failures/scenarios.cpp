@@ -404,8 +404,14 @@ void adapt(const Stage& stage) {
   require(scope.statistics().buffers.total == 2 && scope.statistics().bytes.current == 0, "statistics");
 }
 
-bool shares(const Stage& stage) { return stage.shareable != nullptr; }
-bool has_addresses(const Stage& stage) { return stage.device.backend() != "vulkan"; }  // there: vulkan::wrap
+std::optional<Lack> shares_nothing(const Stage& stage) {
+  if (stage.shareable) return {};
+  return Lack{Lasting::this_machine, "its driver shares no memory with other processes"};
+}
+std::optional<Lack> takes_no_addresses(const Stage& stage) {
+  if (stage.device.backend() != "vulkan") return {};  // vulkan::wrap takes buffers
+  return no_vulkan_addresses;
+}
 
 void fill_containers(const Stage& stage) {
   PmrResource memory(make_pool(stage.readable, {.segment_bytes = 4 * small}));
@@ -443,7 +449,7 @@ void lend(const Stage& stage) {
 
 constexpr Scenario core[] = {
     {"allocate_every_kind", &allocate_every_kind},
-    {"allocate_shareable", &allocate_shareable, &shares},
+    {"allocate_shareable", &allocate_shareable, &shares_nothing},
     {"allocate_nothing", &allocate_nothing},
     {"exhaust", &exhaust},
     {"fill", &fill},
@@ -459,15 +465,15 @@ constexpr Scenario core[] = {
     {"call", &call},
     {"make_streams", &make_streams},
     {"exchange_tensors", &exchange_tensors},
-    {"pass_descriptors", &pass_descriptors, &shares},
-    {"pass_descriptors_early", &pass_descriptors_early, &shares},
-    {"pass_leases", &pass_leases, &shares},
-    {"borrow_memory", &borrow_memory, &has_addresses},
+    {"pass_descriptors", &pass_descriptors, &shares_nothing},
+    {"pass_descriptors_early", &pass_descriptors_early, &shares_nothing},
+    {"pass_leases", &pass_leases, &shares_nothing},
+    {"borrow_memory", &borrow_memory, &takes_no_addresses},
     {"trim", &trim},
     {"sub_allocate", &sub_allocate},
     {"adapt", &adapt},
     {"fill_containers", &fill_containers},
-    {"lend", &lend, &has_addresses},
+    {"lend", &lend, &takes_no_addresses},
     {"drop_everything_else", &drop_everything_else},
 };
 

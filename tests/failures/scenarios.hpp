@@ -3,8 +3,10 @@
 // What programs do with weir, in small: the list that is run with every call of every driver failing once. Public API
 // only, deterministic, and quick, since each of them runs thousands of times. Then loop.hpp.
 
+#include <optional>
 #include <span>
 
+#include "exclusions.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir::test {
@@ -23,7 +25,10 @@ struct Stage {
 struct Scenario {
   const char* name;
   void (*run)(const Stage& stage);
-  bool (*applies)(const Stage& stage) = nullptr;  ///< null: everywhere
+  /// Why it cannot run there, if it cannot. Null: it runs everywhere.
+  std::optional<Lack> (*lacks)(const Stage& stage) = nullptr;
+
+  [[nodiscard]] std::optional<Lack> lack(const Stage& stage) const { return lacks ? lacks(stage) : std::nullopt; }
 };
 
 /// The core list. Backends add their own.

@@ -2,17 +2,17 @@
 // Opening one's own export, what descriptors keep alive, and what cannot be exported.
 
 #include <cstdint>
-#include <thread>
 
 #include "fds.hpp"
 #include "fixture.hpp"
+#include "threads.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::test {
 namespace {
 
-/// Tests that count files: the first export opens one for good, and each test ends with nothing on its way, which the next
-/// one would see closing.
+/// Tests that count files: the first export opens one for good, and each test ends with nothing on its way, which the
+/// next one would see closing.
 class Exports : public OnMemory {
  protected:
   void SetUp() override {
@@ -78,7 +78,7 @@ TEST_P(OwnExport, StreamsOfOpenWaitForTheExportersPoint) {
   Gate gate;
   gate.hold(stream);
   write(buffer, pattern(5000, 2), stream);
-  std::thread opener([&gate] { gate.open(); });  // export or open may have to wait for the point
+  Thread opener([&gate] { gate.open(); });  // export or open may have to wait for the point
   const Buffer opened = ipc::open(buffer.ipc_descriptor(stream), other);
   EXPECT_BYTES(read(opened, other), pattern(5000, 2));
   opener.join();

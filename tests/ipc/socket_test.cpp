@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "fds.hpp"
 #include "memory.hpp"
 #include "spawn.hpp"
+#include "threads.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
 
@@ -84,7 +84,7 @@ TEST_P(Socket, TimesOutTruthfully) {
 }
 
 TEST_P(Socket, WaitsWithoutLimit) {
-  std::thread sender([&] { ipc::send(here(), sample(stream)); });
+  Thread sender([&] { ipc::send(here(), sample(stream)); });
   EXPECT_FALSE(ipc::receive(there()).fds().empty());
   sender.join();
 }

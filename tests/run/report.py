@@ -8,7 +8,8 @@ A build directory holds results/ (GoogleTest and pytest XML, one file per suite)
 (results/ctest.xml, or results/programs.tsv: name, exit code, seconds) and backends.txt (what was built).
 
 A test that tries many things counts them: RecordProperty of a name in COUNTERS, in a test, a suite or the whole program,
-becomes a column, summed per suite. Exclusions are those of tests/support/exclusions.hpp.
+becomes a column, summed per suite. What is excluded, by tests/support/exclusions.hpp, counts twice: the cases that are
+left out, and the distinct reasons, of which one may leave out cases of many suites, memories and stacks.
 """
 
 import argparse
@@ -40,15 +41,15 @@ class Suite:
     name: str
     seconds: float
     cases: list = dataclasses.field(default_factory=list)
-    counters: dict = dataclasses.field(default_factory=dict)  # exclusions and COUNTERS
-    excluded: list = dataclasses.field(default_factory=list)  # "12 × permanent: reason"
+    counters: dict = dataclasses.field(default_factory=dict)  # of COUNTERS
+    excluded: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # cases by reason
 
     def count(self, outcome):
         return sum(case.outcome == outcome for case in self.cases)
 
     def numbers(self):
         counts = {key: self.count(key) for key in ("passed", "failed", "skipped")}
-        return {"cases": len(self.cases), **counts, "exclusions": self.counters.get("exclusions", 0),
+        return {"cases": len(self.cases), **counts, "excluded": self.excluded.total(), "reasons": len(self.excluded),
                 **{key: self.counters[key] for key in COUNTERS if self.counters.get(key)}}
 
 
@@ -127,10 +128,12 @@ def read_suite(label, results, program):
     name, outcome, seconds, message = program
     suite = Suite(label + name, seconds, read_cases(results / f"{name}.xml"))
     for key, value in read_properties(results / f"{name}.xml"):
-        if key in ("exclusions", *COUNTERS):
+        if key in COUNTERS:
             suite.counters[key] = suite.counters.get(key, 0) + int(value)
         elif key == "excluded":
-            suite.excluded += value.splitlines()
+            for line in value.splitlines():  # "12 × permanent: reason"
+                cases, _, reason = line.partition(" × ")
+                suite.excluded[reason] += int(cases)
     if outcome == "failed" and suite.count("failed") == 0:
         reached = f" after {len(suite.cases)} cases" if suite.cases else ""
         suite.cases.append(Case(name, "failed", f"ended abnormally{reached}: {message or 'no result'}"))
@@ -203,24 +206,34 @@ def print_details(suites):
         if len(reasons) > MAX_REASONS:
             print(f"  {suite.name}: … and {len(reasons) - MAX_REASONS} more reasons")
 
-
-    if any(suite.excluded for suite in suites):
+    excluded = distinct_reasons(suites)
+    if excluded:
         print("\nExcluded:")
+    for entry in excluded:
+        cases = "1 case" if entry["cases"] == 1 else f"{entry['cases']} cases"
+        print(f"  {entry['reason']}: {cases} of {', '.join(entry['suites'])}")
+
+
+def distinct_reasons(suites):
+    """Each reason once, the one that covers most cases first: [{reason, cases, suites}]."""
+    cases, names = collections.Counter(), collections.defaultdict(list)
     for suite in suites:
-        for line in suite.excluded:
-            print(f"  {suite.name}: {line}")
+        cases.update(suite.excluded)
+        for reason in suite.excluded:
+            names[reason].append(suite.name)
+    return [{"reason": reason, "cases": count, "suites": names[reason]} for reason, count in cases.most_common()]
 
 
 def sum_up(suites):
     total = collections.Counter()
     for suite in suites:
         total.update(suite.numbers())
-    return dict(total)
+    return {**total, "reasons": len(distinct_reasons(suites))}
 
 
 def print_tables(suites, backends, total):
     width = max([len(suite.name) for suite in suites] + [24])
-    columns = ["cases", "passed", "failed", "skipped", "exclusions", *(key for key in COUNTERS if total.get(key))]
+    columns = ["cases", "passed", "failed", "skipped", "excluded", "reasons", *(key for key in COUNTERS if total.get(key))]
     titles = [key.replace("_", " ") for key in columns]
 
     def row(name, numbers, seconds):
@@ -246,7 +259,7 @@ def write_json(path, facts, suites, backends, total):
         "seconds": round(sum(suite.seconds for suite in suites), 1),
         "backends": backends,
         "suites": [{"name": suite.name, **suite.numbers(), "seconds": round(suite.seconds, 1)} for suite in suites],
-        "excluded": [f"{suite.name}: {line}" for suite in suites for line in suite.excluded],
+        "excluded": distinct_reasons(suites),
         "failures": [f"{suite.name}: {case.name}: {case.message}"
                      for suite in suites for case in suite.cases if case.outcome == "failed"],
     }

@@ -16,19 +16,19 @@ sys.dont_write_bytecode = True
 import report  # noqa: E402
 
 CONFORMANCE = """<?xml version="1.0" encoding="UTF-8"?>
-<testsuites tests="3" exclusions="5" excluded="4 × permanent: no address&#x0A;1 × temporary: no driver&#x0A;">
+<testsuites tests="3" excluded="4 × permanent: no address&#x0A;1 × this machine: no driver&#x0A;">
   <testsuite name="Every/Fill" tests="3" injected_failures="7">
     <testcase name="Whole/host_0_pageable" status="run" classname="Every/Fill">
       <properties><property name="injected_failures" value="10"/><property name="other" value="x"/></properties>
     </testcase>
     <testcase name="Whole/vulkan_0_device" status="run" classname="Every/Fill">
-      <skipped message="temporary: no driver"/>
+      <skipped message="this machine: no driver"/>
     </testcase>
     <testcase name="Other" status="notrun" classname="Every/Fill"/>
     <testcase name="Last/cuda_0_vmm" status="run" classname="Every/Fill">%s</testcase>
   </testsuite>
 </testsuites>"""
-PROGRAMS = """<testsuites><testsuite name="Programs" tests="1">
+PROGRAMS = """<testsuites excluded="3 × permanent: no address&#x0A;"><testsuite name="Programs" tests="1">
   <testcase name="Run" status="run" classname="Programs">
     <properties><property name="random_programs" value="2000"/></properties>
   </testcase></testsuite></testsuites>"""
@@ -57,21 +57,26 @@ class Report(unittest.TestCase):
         self.assertEqual(code, 0)
         conformance, programs = summary["suites"]
         self.assertEqual(conformance, {"name": "conformance", "cases": 3, "passed": 2, "failed": 0, "skipped": 1,
-                                       "exclusions": 5, "injected_failures": 17, "seconds": 1.5})
+                                       "excluded": 5, "reasons": 2, "injected_failures": 17, "seconds": 1.5})
         self.assertEqual(programs["random_programs"], 2000)
+        self.assertEqual((programs["excluded"], programs["reasons"]), (3, 1))
         self.assertNotIn("injected_failures", programs)
-        self.assertEqual(summary["total"], {"cases": 4, "passed": 3, "failed": 0, "skipped": 1, "exclusions": 5,
+        self.assertEqual(summary["total"], {"cases": 4, "passed": 3, "failed": 0, "skipped": 1, "excluded": 8, "reasons": 2,
                                             "injected_failures": 17, "random_programs": 2000})
-        self.assertIn("conformance: 4 × permanent: no address", summary["excluded"])
+        self.assertEqual(summary["excluded"], [
+            {"reason": "permanent: no address", "cases": 7, "suites": ["conformance", "programs"]},
+            {"reason": "this machine: no driver", "cases": 1, "suites": ["conformance"]}])
         self.assertEqual(summary["gpu"], "none")
 
     def test_closing_table(self):
         _, text, _ = self.run_report()
-        self.assertEqual(self.row(text, "suite"), "suite cases passed failed skipped exclusions injected failures "
+        self.assertEqual(self.row(text, "suite"), "suite cases passed failed skipped excluded reasons injected failures "
                                                   "random programs seconds".split())
-        self.assertEqual(self.row(text, "conformance"), ["conformance", "3", "2", "0", "1", "5", "17", "0", "1.5"])
-        self.assertEqual(self.row(text, "total"), ["total", "4", "3", "0", "1", "5", "17", "2000", "4.0"])
-        self.assertIn("  conformance: 1 × temporary: no driver\n", text)
+        self.assertEqual(self.row(text, "conformance"), ["conformance", "3", "2", "0", "1", "5", "2", "17", "0", "1.5"])
+        self.assertEqual(self.row(text, "total"), ["total", "4", "3", "0", "1", "8", "2", "17", "2000", "4.0"])
+        self.assertIn("  conformance: 1 × this machine: no driver\n", text)
+        self.assertIn("\nExcluded:\n  permanent: no address: 7 cases of conformance, programs\n"
+                      "  this machine: no driver: 1 case of conformance\n", text)
         self.assertNotIn("fuzz runs", text)
 
     def test_a_failure_is_the_exit_status(self):

@@ -7,8 +7,17 @@
 namespace weir::test {
 namespace {
 
-// {"*/Sharing.*/vulkan_*_upload_exportable", Lasting::temporary, "why"},
+// {"*/Sharing.*/vulkan_*_upload_exportable", Lasting::this_machine, "why"},
 constexpr std::span<const Exclusion> table{};
+
+constexpr std::string_view word(Lasting lasting) {
+  switch (lasting) {
+    case Lasting::permanent: return "permanent: ";
+    case Lasting::not_built: return "not built: ";
+    case Lasting::this_machine: return "this machine: ";
+  }
+  return {};
+}
 
 std::vector<LeftOut>& noted() {
   static std::vector<LeftOut> all;
@@ -32,8 +41,11 @@ const Exclusion* excluded(std::string_view test) {
   return nullptr;
 }
 
-std::string why(Lasting lasting, std::string_view reason) {
-  return (lasting == Lasting::permanent ? "permanent: " : "temporary: ") + std::string(reason);
+std::string why(Lasting lasting, std::string_view reason) { return std::string(word(lasting)) + std::string(reason); }
+
+bool says_why(std::string_view text) {
+  return text.starts_with(word(Lasting::permanent)) || text.starts_with(word(Lasting::not_built)) ||
+         text.starts_with(word(Lasting::this_machine));
 }
 
 void note_left_out(std::string_view suite, std::string_view memory, Lasting lasting, std::string_view reason) {

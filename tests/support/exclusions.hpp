@@ -12,7 +12,18 @@
 
 namespace weir::test {
 
-enum class Lasting { permanent, temporary };
+/// What would have to change for the excluded tests to run.
+enum class Lasting {
+  permanent,     ///< nothing: the memory itself cannot, whatever weir does
+  not_built,     ///< weir: the memory could, but weir does not do it yet
+  this_machine,  ///< the machine: what its driver lacks, or what this run has switched off
+};
+
+/// Why one memory is left out of a suite.
+struct Lack {
+  Lasting lasting;
+  std::string_view reason;
+};
 
 struct Exclusion {
   std::string_view pattern;  ///< of "Suite.Test/param", with * and ?
@@ -20,13 +31,20 @@ struct Exclusion {
   std::string_view reason;
 };
 
+/// Vulkan memory has addresses where its device has bufferDeviceAddress, and DLPack a name for Vulkan's devices.
+inline constexpr Lack no_vulkan_addresses{Lasting::not_built,
+                                          "addresses of Vulkan memory are neither taken from others nor given to them"};
+
 /// The line that covers the test, or null.
 const Exclusion* excluded(std::string_view test);
 
 bool matches(std::string_view pattern, std::string_view text);
 
-/// "permanent: reason".
+/// "permanent: reason", "not built: reason" or "this machine: reason".
 std::string why(Lasting lasting, std::string_view reason);
+
+/// Whether `text` is what `why` makes.
+bool says_why(std::string_view text);
 
 /// One test of `suite` was not made for `memory`. `suite` without the prefix of its instantiation.
 void note_left_out(std::string_view suite, std::string_view memory, Lasting lasting, std::string_view reason);

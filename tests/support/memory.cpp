@@ -23,16 +23,36 @@ std::vector<Memory> those(Predicate wanted) {
 
 bool is_addressable(const Memory& memory) { return memory.info.host_accessible || memory.device.backend() != "vulkan"; }
 
+std::optional<Lack> is_not_shared(const Memory& memory) {
+  using enum Lasting;
+  if (memory.info.exportable) return {};  // made not to be shared, and there is another that is
+  if (memory.device.backend() == "vulkan") return Lack{this_machine, "its Vulkan driver shares no memory of this kind"};
+  switch (memory.info.kind) {
+    case MemoryKind::pageable: return Lack{permanent, "no file names ordinary memory of a process"};
+    case MemoryKind::managed: return Lack{permanent, "CUDA gives managed memory to no other process"};
+    case MemoryKind::vmm: return Lack{this_machine, "its CUDA driver exports no memory as files"};
+    case MemoryKind::device: return Lack{not_built, "cuMemAlloc's memory has handles for other processes"};
+    case MemoryKind::async: return Lack{not_built, "CUDA's pools have handles for other processes"};
+    case MemoryKind::pinned: return Lack{not_built, "memory of a file can be page-locked for CUDA"};
+    default: return Lack{not_built, "sharing of this kind of memory"};
+  }
+}
+
+std::optional<Lack> has_no_address(const Memory& /*memory*/) { return no_vulkan_addresses; }
+
+std::optional<Lack> is_not_mapped(const Memory& memory) {
+  if (memory.device.backend() == "vulkan" && memory.info.kind != MemoryKind::device) {
+    return Lack{Lasting::this_machine, "WEIR_VULKAN_FORCE_STAGING lets the host reach staging memory alone"};
+  }
+  return Lack{Lasting::permanent, "this kind of memory is the device's, and the host has no pointer to it"};
+}
+
 }  // namespace
 
-const Subset exportable{[](const Memory& memory) { return memory.exportable; },
-                        [](const Memory& memory) { return !memory.info.exportable; }, Lasting::permanent,
-                        "no other process can open this kind of memory"};
-const Subset addressable{&is_addressable, [](const Memory&) { return true; }, Lasting::permanent,
-                         "memory that only Vulkan reaches has no address that a stranger could name"};
-const Subset host_accessible{[](const Memory& memory) { return memory.info.host_accessible; },
-                             [](const Memory&) { return true; }, Lasting::permanent, "the host cannot reach it"};
-const Subset unaddressable{[](const Memory& memory) { return !is_addressable(memory); }, nullptr, {}, {}};
+const Subset exportable{[](const Memory& memory) { return memory.exportable; }, &is_not_shared};
+const Subset addressable{&is_addressable, &has_no_address};
+const Subset host_accessible{[](const Memory& memory) { return memory.info.host_accessible; }, &is_not_mapped};
+const Subset unaddressable{[](const Memory& memory) { return !is_addressable(memory); }};
 
 std::string name_of(const Device& device) {
   return std::string(device.backend()) + '_' + std::to_string(device.ordinal());
@@ -84,8 +104,8 @@ std::vector<Memory> crossed(const char* suite, const Subset& subset) {
   for (const Memory& memory : memories()) {
     if (subset.has(memory)) {
       chosen.push_back(memory);
-    } else if (subset.lacks && subset.lacks(memory)) {
-      note_left_out(suite, memory.name(), subset.lasting, subset.reason);
+    } else if (const auto lack = subset.lacks ? subset.lacks(memory) : std::nullopt) {
+      note_left_out(suite, memory.name(), lack->lasting, lack->reason);
     }
   }
   return chosen;

@@ -4,6 +4,7 @@
 // `memories()` runs on all of them; one that asks for more than every memory has names a Subset, with the reason.
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,9 @@ struct Memory {
   bool exportable = false;
   const Stack* stack = nullptr;  ///< null for the plain resource alone
 
-  [[nodiscard]] std::string name() const;   ///< "cuda_0_vmm_exportable_forwarded3"
-  [[nodiscard]] ResourcePtr make() const;   ///< its resource, the uppermost one
-  [[nodiscard]] Memory plain() const;       ///< the same without the stack
+  [[nodiscard]] std::string name() const;  ///< "cuda_0_vmm_exportable_forwarded3"
+  [[nodiscard]] ResourcePtr make() const;  ///< its resource, the uppermost one
+  [[nodiscard]] Memory plain() const;      ///< the same without the stack
   [[nodiscard]] std::size_t layers() const { return stack ? stack->layers : 0; }
 };
 std::ostream& operator<<(std::ostream& out, const Memory& memory);
@@ -45,9 +46,9 @@ std::vector<Memory> stacked_memories();
 /// Memories that can do what a suite asks for, and why others cannot.
 struct Subset {
   bool (*has)(const Memory&);
-  bool (*lacks)(const Memory&);  ///< of the others, those that are thereby excluded; null for none
-  Lasting lasting;
-  std::string_view reason;
+  /// Of the others, those that are excluded, and why; nothing for those that the suite does not ask for. Null where it
+  /// asks for none of them.
+  std::optional<Lack> (*lacks)(const Memory&) = nullptr;
 };
 
 extern const Subset exportable;       ///< their buffers go to other processes

@@ -34,7 +34,7 @@ std::string_view reason_of(const testing::TestInfo& test) {
   for (int i = 0; i < result.total_part_count(); ++i) {
     const testing::TestPartResult& part = result.GetTestPartResult(i);
     const std::string_view message = part.message();
-    if (part.skipped() && (message.starts_with("permanent: ") || message.starts_with("temporary: "))) return message;
+    if (part.skipped() && says_why(message)) return message;
   }
   return {};
 }
@@ -74,11 +74,10 @@ void Summary::TearDown() {
     reasons[group.why] += group.cases;
   }
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
-  std::printf("[ SUMMARY  ] %d cases: %d passed, %d failed, %d skipped; %zu excluded\n",
+  std::printf("[ SUMMARY  ] %d cases: %d passed, %d failed, %d skipped; %zu excluded, for %zu reasons\n",
               all.test_to_run_count(), all.successful_test_count(), all.failed_test_count(), all.skipped_test_count(),
-              excluded);
+              excluded, reasons.size());
   std::fflush(stdout);
-  testing::Test::RecordProperty("exclusions", std::to_string(excluded));
   std::string lines;
   for (const auto& [why, cases] : reasons) lines += std::to_string(cases) + " × " + why + '\n';
   if (!lines.empty()) testing::Test::RecordProperty("excluded", lines);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a whole run was: how many cases, and what was excluded from them and why. Printed at the end of every test
-// program, and left in its XML for tests/run/report.py: "exclusions" is their number, "excluded" a line per reason.
+// program, and left in its XML for tests/run/report.py: "excluded" has a line for each distinct
+// reason, with the number of cases that it leaves out.
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <latch>
 #include <map>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "threads.hpp"
 #include "weir/host.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -79,7 +79,7 @@ TEST_F(BufferTables, EightThreadsShareOne) {
   BufferTable table;
   constexpr std::uint64_t times = 20000;
   std::latch begin(8);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::uint64_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
@@ -91,7 +91,7 @@ TEST_F(BufferTables, EightThreadsShareOne) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(table.size(), 8 * times / 4);
 }
 

@@ -8,12 +8,12 @@
 
 #include <chrono>
 #include <list>
-#include <thread>
 #include <vector>
 
 #include "busy_pipe.hpp"
 #include "fds.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/spi/stranger_fd.hpp"
 
 namespace weir::test {
@@ -151,11 +151,11 @@ TEST_F(StrangerFiles, AreNotHandedOverFasterThanTheyAreClosed) {
 }
 
 TEST_F(StrangerFiles, OfManyThreads) {
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] { close_and_settle(100); });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/error.hpp"
 
 namespace weir::test {
@@ -129,13 +129,13 @@ TEST(Sink, DefaultPrintsOneLineEachButNotMoreThan16ASecond) {
 }
 
 TEST(Sink, TakesReportsOfManyThreads) {
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] {
       for (int j = 0; j < 100; ++j) report({{}, "thread", "message"});
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(take_reports().size(), 400U);
 }
 

@@ -63,7 +63,7 @@ std::string line_of(const testing::TestPartResult& told) {
   return text;
 }
 
-constexpr Exclusion line{"Suite.Test", Lasting::temporary, "the driver has no such thing"};
+constexpr Exclusion line{"Suite.Test", Lasting::this_machine, "the driver has no such thing"};
 
 TEST(ExcludedTests, AFailureIsOneSkipWithTheReason) {
   const auto told = Subject(&line).run([] {
@@ -72,7 +72,7 @@ TEST(ExcludedTests, AFailureIsOneSkipWithTheReason) {
   });
   ASSERT_EQ(told.size(), 1U);
   EXPECT_TRUE(told[0].skipped());
-  EXPECT_EQ(line_of(told[0]), "temporary: the driver has no such thing");
+  EXPECT_EQ(line_of(told[0]), "this machine: the driver has no such thing");
 }
 
 TEST(ExcludedTests, AFailureOfAnotherThreadCounts) {
@@ -100,9 +100,28 @@ TEST(Subsets, EveryMemoryIsInOneOfTwoOrExcluded) {
   EXPECT_EQ(crossed("Never", addressable).size() + crossed("Never", unaddressable).size(), all);
   for (const LeftOut& entry : left_out()) {
     if (entry.suite != "Never") continue;
-    EXPECT_EQ(entry.why.rfind("permanent: ", 0), 0U) << entry.why;
+    EXPECT_TRUE(entry.why.starts_with("not built: ")) << entry.why;
     EXPECT_EQ(entry.cases, entry.memories.size());
     EXPECT_EQ(entry.cases, crossed("Never again", unaddressable).size());
+  }
+}
+
+TEST(Exclusions, TheirWordIsReadBack) {
+  for (const Lasting lasting : {Lasting::permanent, Lasting::not_built, Lasting::this_machine}) {
+    EXPECT_TRUE(says_why(why(lasting, "reason")));
+  }
+  EXPECT_FALSE(says_why("needs two CUDA devices"));
+}
+
+// CUDA's pools and cuMemAlloc's memory have handles for other processes, and page-locked memory may be a file's.
+TEST(Subsets, OnlyMemoryThatCannotBeSharedIsSaidNotToBe) {
+  const Device host = host_device();
+  for (int number = 0; number <= static_cast<int>(MemoryKind::external); ++number) {
+    const Memory memory{.device = host, .info = {.kind = static_cast<MemoryKind>(number)}};
+    const auto lack = exportable.lacks(memory);
+    ASSERT_TRUE(lack.has_value());
+    const bool never = memory.info.kind == MemoryKind::pageable || memory.info.kind == MemoryKind::managed;
+    EXPECT_EQ(lack->lasting == Lasting::permanent, never) << memory.name() << ": " << lack->reason;
   }
 }
 

@@ -61,6 +61,7 @@ TEST(Layout, NegativeExtentsAreRefused) {
 
 TEST(Layout, ReachingBelowTheBufferIsRefused) {
   EXPECT_ERROR((Layout{u8, {10}, {-1}, 8}.bytes_needed()), Errc::invalid_argument, "1 bytes before");
+  EXPECT_ERROR((Layout{u8, {2, 3}, {-1, -2}, 4}.bytes_needed()), Errc::invalid_argument, "1 bytes before");
   EXPECT_ERROR((Layout{u8, {2}, {min}, 0}.bytes_needed()), Errc::invalid_argument, "9223372036854775808 bytes before");
   EXPECT_ERROR((Layout{f32, {2}, {min}, 0}.bytes_needed()), Errc::invalid_argument, "overflow");
 }

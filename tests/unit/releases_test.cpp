@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When memory goes back: after every point, also on lost timelines; never early; by whoever waits for it, and without waiting
-// for anybody else's. Without memory: failures/releases_test.cpp.
+// When memory goes back: after every point, also on lost timelines; never early; by whoever waits for it, and without
+// waiting for anybody else's. Without memory: failures/releases_test.cpp.
 #include "releases.hpp"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "fake_stream.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "watched_memory.hpp"
 
 namespace weir::test {
@@ -212,7 +213,7 @@ TEST_F(Releases, KeepWhatAHostFunctionUsesWhenTheTimelineIsLostMeanwhile) {
     answered.wait();
   };
   fake->put(FakeStream::fill());
-  std::thread other([&] { (void)fake->reached(1); });
+  Thread other([&] { (void)fake->reached(1); });
   asked.get_future().wait();
   fake->put(FakeStream::call([&, ended = end.get_future().share()] {
     runs.set_value();

@@ -10,6 +10,7 @@
 #include "expect.hpp"
 #include "fake_stream.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -71,7 +72,7 @@ TEST(StreamState, WaitsAreTruthful) {
   EXPECT_EQ(s->wait_for(1, 0ns), WaitStatus::timeout);
   EXPECT_EQ(s->wait_for(1, 2ms), WaitStatus::timeout);
   EXPECT_FALSE(s->reached(1));
-  std::thread device([&] { s->finish(1); });
+  Thread device([&] { s->finish(1); });
   EXPECT_EQ(s->wait_for(1, -1ns), WaitStatus::ready);
   device.join();
 }
@@ -123,10 +124,10 @@ TEST(StreamState, NativeWaitsAreMarkedBeforeAlsoWhenTheirPointIsSubmittedMeanwhi
   other->put(FakeStream::fill());
   int asked = 0;
   const Fake s({.waits_natively = true, .on_waits_natively = [&] {
-    if (++asked != 2) return;  // between the two looks at the other stream
-    go.set_value();
-    EXPECT_TRUE(other->wait_submitted(2));
-  }});
+                  if (++asked != 2) return;  // between the two looks at the other stream
+                  go.set_value();
+                  EXPECT_TRUE(other->wait_submitted(2));
+                }});
   s->put(other->wait_op(2));
   s->await_lines(1);
   EXPECT_EQ(other->log(), (Lines{"fill 2", "mark 2", "flush"}));
@@ -197,7 +198,7 @@ TEST(StreamState, LostOnesSaySoOnceAndThrowEverAfter) {
 TEST(StreamState, AHostWaitThatFindsTheDeviceBrokenReturnsLost) {
   const Fake s;
   s->put(FakeStream::fill());
-  std::thread device([&] {
+  Thread device([&] {
     s->await_lines(3);  // fill, mark, flush: the waiter is on its way
     s->break_device();
   });
@@ -277,9 +278,9 @@ TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
   }});
   s->put(FakeStream::fill());
   auto* gate = new FakeStream;
-  std::thread asking;
+  std::optional<Thread> asking;
   gate->behaviour.on_end = [&] {
-    asking = std::thread([&] { (void)s->reached(1); });  // takes the turn to mark
+    asking.emplace([&] { (void)s->reached(1); });  // takes the turn to mark
     marking.get_future().wait();
     EXPECT_EQ(s->put(FakeStream::fill()), 3U);
     has_put.set_value();
@@ -290,7 +291,7 @@ TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
   gate->finish(1);
   gate->release();  // the wait has the last reference
   ended.get_future().wait();
-  asking.join();
+  asking->join();
   while (!s->submitted(3)) std::this_thread::yield();
 }
 
@@ -299,7 +300,7 @@ TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {
   other->put(FakeStream::fill());
   constexpr std::size_t threads = 4;
   constexpr std::size_t each = 500;
-  std::vector<std::thread> putters;
+  std::vector<Thread> putters;
   for (std::size_t t = 0; t < threads; ++t) {
     putters.emplace_back([&, t] {
       for (std::size_t i = 0; i < each; ++i) {
@@ -310,7 +311,7 @@ TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {
       }
     });
   }
-  for (std::thread& putter : putters) putter.join();
+  for (Thread& putter : putters) putter.join();
   const auto last = s->position();
   EXPECT_TRUE(s->wait_submitted(last));
   EXPECT_FALSE(s->overlapped());

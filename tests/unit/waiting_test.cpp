@@ -10,6 +10,7 @@
 
 #include "fake_stream.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/spi/points.hpp"
 
 namespace weir::test {
@@ -168,7 +169,7 @@ TEST_F(Waiting, IsCalledOnceHoweverManyLook) {
   };
   const auto all = std::make_unique<Once[]>(count);
   const auto passed = [](spi::Waiter& waiter) noexcept { ++static_cast<Once&>(waiter).calls; };
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   std::atomic<int> refused{0};
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
@@ -180,7 +181,7 @@ TEST_F(Waiting, IsCalledOnceHoweverManyLook) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   fake->finish(count);
   fake->settle();
   const auto settled = [&] {

@@ -17,6 +17,7 @@
 #include "expect.hpp"
 #include "native.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/host.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
@@ -125,8 +126,7 @@ TEST_F(Allocators, StreamsMayEndWhenTheyLike) {
   EXPECT_EQ(memory->stats().live_buffers, 0U);
   memory->trim(0);
   EXPECT_EQ(memory->stats().reserved, 0U);
-  EXPECT_LE(memory->pool_stats().streams, 65U)
-      << "of streams that nobody names any more, the oldest are forgotten";
+  EXPECT_LE(memory->pool_stats().streams, 65U) << "of streams that nobody names any more, the oldest are forgotten";
 }
 
 TEST_F(Allocators, SynchronousMemoryIsForEveryStream) {
@@ -137,7 +137,8 @@ TEST_F(Allocators, SynchronousMemoryIsForEveryStream) {
   void* const address = allocator.allocate(stream.get(), page);
   allocator.deallocate(stream.get(), address);
   std::atomic<bool> released{false}, returned{false};
-  std::thread waits([&] {
+  test::Thread waits([&] {
+    const test::OnLeaving told([&] { returned = true; });
     void* const again = allocator.allocate_sync(page);
     returned = true;
     EXPECT_TRUE(released) << "the stream was not done with it";
@@ -243,7 +244,7 @@ TEST_F(Allocators, EightThreadsShareOne) {
   std::array<std::optional<NativeStream>, 4> streams;
   for (auto& stream : streams) stream.emplace();
   std::latch begin(8);
-  std::vector<std::thread> threads;
+  std::vector<test::Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       begin.arrive_and_wait();
@@ -257,7 +258,7 @@ TEST_F(Allocators, EightThreadsShareOne) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (test::Thread& thread : threads) thread.join();
   EXPECT_EQ(allocator.live(), 0U);
   EXPECT_EQ(memory->stats().live_buffers, 0U);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the contract says of streams, on streams that weir did not make alone: borrowed, special, of another context, and
-// its own once their handle was given out.
+// What the contract says of streams, on streams that weir did not make alone: borrowed, special, of another context,
+// and its own once their handle was given out.
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,8 @@
 #include "gate.hpp"
 #include "native.hpp"
 #include "sink.hpp"
+#include "weir/ipc.hpp"
+#include "weir/resources/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -73,8 +76,8 @@ class Borrowed : public CudaTest, public testing::WithParamInterface<Sort> {
     stream.synchronize();
     return buffer;
   }
-  /// Let staging memory that was used become free again. Making more would wait for everything on the legacy stream: the
-  /// driver allocates page-locked memory only when that is idle.
+  /// Let staging memory that was used become free again. Making more would wait for everything on the legacy stream:
+  /// the driver allocates page-locked memory only when that is idle.
   static void await_staging() {
     for (const Device& each : devices()) make_resource(each)->trim(0);
   }
@@ -86,8 +89,7 @@ class Borrowed : public CudaTest, public testing::WithParamInterface<Sort> {
     return all;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Every, Borrowed, testing::ValuesIn(sorts()),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Every, Borrowed, testing::ValuesIn(sorts()), [](const auto& each) { return each.param.name; });
 
 TEST_P(Borrowed, EveryKindOfMemoryIsUsedInOrder) {
   const Stream stream = GetParam().make(), own(gpu());
@@ -226,6 +228,27 @@ TEST_P(Borrowed, MemoryOutlivesTheHandle) {
   buffer.copy_to(seen, own);
   own.synchronize();
   EXPECT_BYTES(seen, pattern(size, 5));
+}
+
+using LeasedMemory = CudaTest;
+
+// The buffer is another process's in the end, when the application's stream is long gone.
+TEST_F(LeasedMemory, OutlivesAStreamThatItsOwnerUsedItOn) {
+  const auto pool = make_pool(gpu(), {.exportable = true});
+  const Stream own(gpu());
+  Buffer buffer = pool->allocate(1000, own);
+  std::optional<ipc::Descriptor> lease = buffer.ipc_descriptor(own);
+  {
+    const NativeStream native;
+    const Busy busy(native.get());
+    buffer.fill(std::uint8_t{1}, cuda::borrow(gpu(), native.get()));
+    buffer.close();
+    EXPECT_EQ(pool->stats().live_buffers, 1U);
+  }
+  lease.reset();
+  pool->trim(0);
+  EXPECT_EQ(pool->stats().live_buffers, 0U);
+  EXPECT_EQ(pool->stats().reserved, 0U);
 }
 
 }  // namespace

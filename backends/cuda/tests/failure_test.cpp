@@ -4,11 +4,14 @@
 #include <thread>
 
 #include "bytes.hpp"
+#include "cuda/device.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "settle.hpp"
 #include "sink.hpp"
+#include "weir/resources/pool.hpp"
 #include "weir/spi/backend.hpp"
 
 namespace weir::cuda_test {
@@ -31,13 +34,17 @@ class Failures : public CudaTest {
   }
 
   /// The next call of that name returns `code`.
-  void fail_next(const char* call, CUresult code) { fail_(call, 1, code); }
+  void fail_next(const char* call, CUresult code) { fail_next(call, 1, code); }
+  void fail_next(const char* call, int nth, CUresult code) { fail_(call, nth, code); }
   void forget() { fail_("", 0, 0); }
   /// What the driver holds when weir and all streams have nothing to do.
   std::size_t live() {
     (void)cuda::make_device_resource(gpu())->trim(0);
     return live_();
   }
+
+  /// Of the device.
+  static std::size_t free_memory() { return static_cast<cuda::Gpu&>(gpu().state()).free_memory(); }
 
  private:
   void (*fail_)(const char*, int, int) = nullptr;
@@ -82,6 +89,58 @@ TEST_F(Failures, RefusedAllocationsLeaveNothing) {
   }
 }
 
+// Each call of a growth that takes new pages, and of one that moves idle ones, by its number.
+TEST_F(Failures, APagedPoolGoesOnAfterARefusedPage) {
+  constexpr std::size_t page = std::size_t{2} << 20;
+  std::size_t refusals = 0, served = 0;
+  test::await_releases();  // of earlier tests, which would be counted here
+  for (const char* call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap"}) {
+    for (const CUresult code : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY}) {
+      for (int nth = 1; nth <= 4; ++nth) {
+        SCOPED_TRACE(call + (" number " + std::to_string(nth)) + " returns " + std::to_string(code));
+        const auto before = free_memory();
+        {
+          const Stream stream(gpu());
+          const auto pool = make_pool(cuda::make_vmm_resource(gpu()), {.segment_bytes = page, .patience = {}});
+          std::vector<Buffer> kept;
+          for (std::uint8_t i = 0; i < 6; ++i) {
+            kept.push_back(pool->allocate(page, stream));
+            kept.back().fill(i, stream);
+          }
+          for (const std::size_t i : {0U, 2U, 4U}) kept[i].close();
+          stream.synchronize();
+          fail_next(call, nth, code);
+          try {
+            Buffer large = pool->allocate(5 * page + 512, stream);
+            large.fill(std::uint8_t{7}, stream);
+            ++served;
+          } catch (const std::exception& error) {
+            ++refusals;
+            EXPECT_NE(std::string(error.what()).find(call), std::string::npos) << error.what();
+          }
+          forget();
+          (void)test::take_reports();
+          for (const std::size_t pages : {5U, 1U, 9U}) {
+            Buffer again = pool->allocate(pages * page + 512, stream);
+            again.fill(std::uint8_t{8}, stream);
+            EXPECT_BYTES(test::read(again, stream), test::repeat(again.size(), 8));
+          }
+          for (const std::size_t i : {1U, 3U, 5U}) {
+            EXPECT_BYTES(test::read(kept[i], stream), test::repeat(page, static_cast<std::uint8_t>(i)));
+          }
+          stream.synchronize();
+          kept.clear();
+          (void)pool->trim(0);
+          EXPECT_EQ(pool->stats().reserved, 0U);
+        }
+        EXPECT_EQ(free_memory(), before) << "a page is left behind";
+      }
+    }
+  }
+  EXPECT_GE(refusals, 16U);
+  EXPECT_GT(served, 0U) << "a call that is made seldom is not reached, or another way is found";
+}
+
 TEST_F(Failures, PinnedMemoryWithoutADeviceAddressIsGivenBack) {
   const Stream stream(gpu());
   const auto resource = cuda::make_pinned_resource(gpu());
@@ -121,7 +180,7 @@ TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
     other.synchronize();  // the fake device only pretends to be lost: it must not be writing
     stream.call([] {});
     fail_next("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT_EQ(stream.record().wait(1s), WaitStatus::lost);
+    EXPECT_EQ(stream.record().wait(1h), WaitStatus::lost);
     forget();
     EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
     EXPECT_ERROR(buffer.fill(std::byte{1}, stream), Errc::device_lost, "is lost");
@@ -184,7 +243,7 @@ TEST_F(Failures, AWaitForATimelineThatIsLostEnds) {
   EXPECT_EQ(waiting.wait_for(5ms), std::future_status::timeout) << "the driver does not have the point yet";
   for (int i = 0; i < 10; ++i) fail_next("cuEventRecord", CUDA_ERROR_LAUNCH_FAILED);
   gate.open();
-  EXPECT_EQ(never.wait(5s), WaitStatus::lost);
+  EXPECT_EQ(never.wait(1h), WaitStatus::lost);
   forget();
   try {
     waiting.get();  // it came back: that is what counts

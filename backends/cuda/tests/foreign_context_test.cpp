@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever context is current, on whatever thread: import, export, wrapping, borrowing, closing and refusals are right and
-// leave it as it was.
+// Whatever context is current, on whatever thread: import, export, wrapping, borrowing, closing and refusals are right
+// and leave it as it was.
 #include <functional>
-#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "native.hpp"
+#include "threads.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/ipc.hpp"
 
@@ -28,7 +28,7 @@ class ForeignContext : public CudaTest {
         EXPECT_EQ(Current::now(), context);
       };
       checked();
-      std::thread(checked).join();
+      test::Thread(checked).join();
     }
   }
 };
@@ -94,7 +94,7 @@ TEST_F(ForeignContext, BuffersMadeUnderAnotherAreClosedUnderNone) {
       buffer.fill(std::uint8_t{1}, stream);
       EXPECT_EQ(Current::now(), other.get());
     }
-    std::thread([moved = std::move(buffer)]() mutable {
+    test::Thread([moved = std::move(buffer)]() mutable {
       moved.close();
       EXPECT_EQ(Current::now(), nullptr);
     }).join();

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "model.hpp"
+#include "settle.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -12,6 +13,7 @@ class ModelledPools : public Model {
   void SetUp() override {
     Model::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
+    test::await_releases();  // of earlier tests, which would be counted here
     CUmemPoolProps properties{};
     ASSERT_CU(MODEL(cuMemPoolCreate)(&pool_, &properties));
     keep(~cuuint64_t{0});

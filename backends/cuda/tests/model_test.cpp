@@ -2,9 +2,9 @@
 // What the modelled driver of fake/ refuses, and what it tells of that a real one would let pass: its rules are what
 // the other suites over it rest on.
 #include "model.hpp"
+#include "threads.hpp"
 
 #include <cstdint>
-#include <thread>
 
 namespace weir::cuda_test {
 namespace {
@@ -117,7 +117,7 @@ TEST_F(Model, ContextsAndHandles) {
     EXPECT_REFUSED(MODEL(cuEventRecord)(event, theirs.get()), CUDA_ERROR_INVALID_HANDLE, "another context");
     EXPECT_REFUSED(fill(memory_, 1, stream_), CUDA_ERROR_INVALID_CONTEXT, "another context");
   }
-  std::thread([] {
+  test::Thread([] {
     CUdeviceptr at = 0;
     EXPECT_REFUSED(MODEL(cuMemAlloc)(&at, 1), CUDA_ERROR_INVALID_CONTEXT, "no context");
   }).join();

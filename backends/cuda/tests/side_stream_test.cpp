@@ -13,6 +13,7 @@
 #include "green.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "threads.hpp"
 #include "weir/host.hpp"
 
 namespace weir::cuda_test {
@@ -54,7 +55,7 @@ class SideStreams : public CudaTest {
     Held held(first);
     buffers[0].share().fill(std::uint8_t{1}, first);
     buffers[1].share().fill(std::uint8_t{2}, second);
-    EXPECT_EQ(second.synchronize(20s), WaitStatus::ready) << "it waits for the other";
+    EXPECT_EQ(second.synchronize(1h), WaitStatus::ready) << "it waits for the other";
     EXPECT_FALSE(first.done());
     held.release();
     first.synchronize();
@@ -140,9 +141,7 @@ TEST_F(SideStreams, EndWithTheirStream) {
   use();
   const auto most = settled() + 5;
   for (int i = 0; i < 50; ++i) use();
-  const auto limit = std::chrono::steady_clock::now() + 20s;  // the last owner of a stream is a thread, now and then
-  while (settled() > most && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-  EXPECT_LE(settled(), most);
+  while (settled() > most) std::this_thread::yield();  // the last owner of a stream is a thread, now and then
 }
 
 // Memory of the host and managed memory are every context's, and copies find out whose memory it is.
@@ -215,7 +214,7 @@ TEST_F(LentStreams, AreLentOnlyWhenTheyHaveNothingToDo) {
   for (int i = 0; i < 2; ++i) {
     const Stream host(host_device());
     Buffer buffer = resource->allocate(4096, host);
-    EXPECT_EQ(host.synchronize(20s), WaitStatus::ready) << "it waits for a stranger";
+    EXPECT_EQ(host.synchronize(1h), WaitStatus::ready) << "it waits for a stranger";
   }
   gate.open();
   EXPECT_EQ(held->wait_for(held->issued(), -1ns), WaitStatus::ready);
@@ -233,7 +232,7 @@ TEST_F(LentStreams, AreFew) {
 TEST_F(LentStreams, ManyThreadsAllocateForStreamsOfTheHost) {
   if (!gpu().find(MemoryKind::async)) GTEST_SKIP() << "no driver pools here";
   const auto resource = cuda::make_async_resource(gpu());
-  std::vector<std::thread> threads;
+  std::vector<test::Thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       const Stream host(host_device()), stream(gpu());
@@ -245,7 +244,7 @@ TEST_F(LentStreams, ManyThreadsAllocateForStreamsOfTheHost) {
       stream.synchronize();
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (test::Thread& thread : threads) thread.join();
   resource->trim(0);
   EXPECT_EQ(resource->stats().reserved, 0U);
 }

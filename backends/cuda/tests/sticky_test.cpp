@@ -88,7 +88,7 @@ TEST_P(Sticky, EverythingComesBackLost) {
       EXPECT_EQ(waiting.get(), WaitStatus::lost);
       EXPECT_ERROR(synchronizing.get(), Errc::device_lost, std::to_string(GetParam().code));
       EXPECT_ERROR(own.synchronize(), Errc::device_lost, std::to_string(GetParam().code));
-      EXPECT_ERROR(own.synchronize(1s), Errc::device_lost, "is lost");
+      EXPECT_ERROR(own.synchronize(1h), Errc::device_lost, "is lost");
       EXPECT_ERROR((void)own.record(), Errc::device_lost, "");
       EXPECT_ERROR(Stream{device}, Errc::device_lost, "");
       if (GetParam().listed) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Borrowed streams, native handles, and order with work that the application puts on them.
 #include <future>
-#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "native.hpp"
+#include "threads.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -49,7 +49,7 @@ TEST_F(Streams, BorrowingAnOwnStreamGivesItself) {
 
 TEST_F(Streams, EachThreadHasItsOwnPerThreadStream) {
   const Stream mine = cuda::borrow(gpu(), CU_STREAM_PER_THREAD);
-  std::thread([&] { EXPECT_FALSE(cuda::borrow(gpu(), CU_STREAM_PER_THREAD) == mine); }).join();
+  test::Thread([&] { EXPECT_FALSE(cuda::borrow(gpu(), CU_STREAM_PER_THREAD) == mine); }).join();
   EXPECT_EQ(cuda::borrow(gpu(), CU_STREAM_PER_THREAD), mine);
 }
 
@@ -70,7 +70,7 @@ TEST_F(Streams, AnotherThreadUsesAPerThreadStream) {
   buffer.fill(std::byte{7}, stream);
   stream.synchronize();
   Busy busy(CU_STREAM_PER_THREAD);
-  std::thread([&] {
+  test::Thread([&] {
     EXPECT_FALSE(stream.done()) << "is ordered after what its own thread put there";
     test::write(buffer, bytes, stream);
   }).join();

@@ -2,12 +2,12 @@
 // Life on an application's device.
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "app.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::vulkan::test {
@@ -219,7 +219,7 @@ TEST_F(Adoption, OneQueueInTwoAdoptionsIsUsedInTurns) {
     stream.synchronize();
     EXPECT_EQ(words.back(), 299U);
   };
-  std::thread other(work, std::cref(second));
+  weir::test::Thread other([&] { work(second); });
   work(first);
   other.join();
   vulkan::release(first);
@@ -230,6 +230,7 @@ TEST_F(Adoption, DescriptorsAreOpenedOnTheDeviceOfTheStream) {
   const Stream stream{device()};
   Buffer buffer = make_device_resource(device(), {.exportable = true})->allocate(4096, stream);
   buffer.fill(std::uint32_t{7}, stream);
+  stream.synchronize();  // a copy behind a point that is not reached would be recorded later
   const Buffer opened = ipc::open(buffer.ipc_descriptor(stream), stream);
   EXPECT_EQ(opened.device(), device());
   Buffer copy = make_device_resource(device())->allocate(4096, stream);

@@ -90,7 +90,7 @@ TEST_F(Failures, ALostDeviceIsNoticedWhileWaiting) {
   const Event event = stream.record();
   next("vkWaitSemaphores", VK_ERROR_DEVICE_LOST);
   next("vkGetSemaphoreCounterValue", VK_ERROR_DEVICE_LOST);
-  EXPECT_EQ(event.wait(std::chrono::seconds{5}), WaitStatus::lost);
+  EXPECT_EQ(event.wait(std::chrono::hours{1}), WaitStatus::lost);
   EXPECT_EQ(weir::test::take_reports().size(), 1u);
   app->wait_idle();  // it is not really lost
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge judged: each rule about commands, queues, lifetimes, owners and names is broken once and told, and nothing
 // else is.
-#include <thread>
 
 #include "judge_fixture.hpp"
+#include "threads.hpp"
 
 namespace weir::vulkan::test {
 namespace {
@@ -202,7 +202,7 @@ TEST_F(Judge, TellsTwoThreadsAtOneQueue) {
     }
   };
   for (int round = 0; round < 50 && lines.empty(); ++round) {
-    std::thread thread(submit, rig->timeline());
+    weir::test::Thread thread([&submit, theirs = rig->timeline()] { submit(theirs); });
     submit(rig->timeline());
     thread.join();
     lines = weir::test::take_judgements();

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "threads.hpp"
+
 namespace weir::detail {
 namespace {
 
@@ -42,7 +44,7 @@ TEST(LeaningLock, LeansToAThreadThatIsAlone) {
   EXPECT_FALSE(lock.leans()) << "not at once";
   take(lock, 100, counter);
   EXPECT_TRUE(lock.leans());
-  std::thread([&] { take(lock, 1, counter); }).join();
+  test::Thread([&] { take(lock, 1, counter); }).join();
   EXPECT_FALSE(lock.leans());
   take(lock, 200, counter);
   EXPECT_FALSE(lock.leans()) << "less readily now";
@@ -68,7 +70,7 @@ TEST(LeaningLock, KeepsOthersOutWhenItIsStraightened) {
   std::atomic<int> intrusions{0};
   constexpr int threads = 3, rounds = 24, intrusions_each = 20, alone_between = 300;
   std::barrier together(threads, [&]() noexcept { intrusions = 0; });
-  std::vector<std::thread> running;
+  std::vector<test::Thread> running;
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
       long counted = 0;
@@ -99,13 +101,13 @@ TEST(LeaningLock, WorksInAForkedChild) {
 #endif
   LeaningLock lock;
   long counter = 0;
-  std::thread([&] { take(lock, often, counter); }).join();
+  test::Thread([&] { take(lock, often, counter); }).join();
   lock.lock();  // as pools do around a fork
   const pid_t child = fork();
   lock.unlock();
   if (child == 0) {
     take(lock, often, counter);
-    std::thread([&] { take(lock, 1, counter); }).join();
+    test::Thread([&] { take(lock, 1, counter); }).join();
     _exit(counter == 2 * often + 1 ? 0 : 1);
   }
   int status = -1;

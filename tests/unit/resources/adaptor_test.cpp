@@ -5,9 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "scripted.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -72,7 +71,7 @@ TEST_F(Adaptors, ABufferOfZeroBytesKeepsThem) {
 TEST_F(Adaptors, EightThreadsFindOneThatNobodyHolds) {
   Buffer buffer = plain->allocate(100, stream);
   plain.reset();
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([own = buffer.share()]() mutable {
       const Stream theirs(host_device());
@@ -85,7 +84,7 @@ TEST_F(Adaptors, EightThreadsFindOneThatNobodyHolds) {
     });
   }
   buffer.close();
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(Plain::ended, 1);
   EXPECT_EQ(upstream.use_count(), 1);
 }

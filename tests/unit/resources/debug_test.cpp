@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "doomed.hpp"
 #include "expect.hpp"
@@ -15,6 +14,7 @@
 #include "releases.hpp"
 #include "scripted.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/resources/limiting.hpp"
 
 namespace weir::test {
@@ -94,6 +94,15 @@ TEST_F(Debugging, WhatIsTooLargeOrNotPoisonedIsNotKept) {
   settle();
   EXPECT_EQ(upstream->stats().live_buffers, 0U);
   EXPECT_EQ(take_reports().size(), 1U) << "the guards are there";
+}
+
+TEST_F(Debugging, WhatIsTooLargeDrivesNothingOut) {
+  const auto checked = make_debug(upstream, {.quarantine_bytes = 2 * 1512});
+  for (const std::size_t bytes : {1000, 1000, 5000}) {
+    checked->allocate(bytes, stream).close();
+    settle();
+  }
+  EXPECT_EQ(upstream->stats().live_buffers, 2U);
 }
 
 TEST_F(Debugging, AnExhaustedUpstreamGetsWhatIsKept) {
@@ -181,7 +190,7 @@ TEST_F(Debugging, SizesThatOverflowWithTheirGuardsAreRefused) {
 
 TEST_F(Debugging, EightThreads) {
   const auto checked = make_debug(upstream, {.quarantine_bytes = 20000});
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
@@ -195,7 +204,7 @@ TEST_F(Debugging, EightThreads) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   checked->trim(0);
   EXPECT_EQ(checked->violations(), 8U);
   EXPECT_EQ(take_reports().size(), 8U);

@@ -8,10 +8,10 @@
 #include <latch>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "expect.hpp"
 #include "scripted.hpp"
+#include "threads.hpp"
 #include "weir/resources/limiting.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -56,8 +56,7 @@ TEST_F(FailureCallbacks, SpillsAndSucceeds) {
 TEST_F(FailureCallbacks, OneThatNeverHelpsIsBounded) {
   std::size_t calls = 0;
   const auto hopeless = make_failure_callback(
-      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; },
-      {.max_attempts = 5});
+      pool, [&](const AllocationFailure& failure) { return failure.attempt == ++calls; }, {.max_attempts = 5});
   EXPECT_OUT_OF_MEMORY(hopeless->allocate(65 * kib, stream), hopeless->name());
   EXPECT_EQ(calls, 5U);
   calls = 0;
@@ -167,7 +166,7 @@ TEST_F(FailureCallbacks, EightThreadsSpillAtOnce) {
                                          },
                                          {.max_attempts = 1'000'000});  // others may take what one has freed
   std::latch start(8);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       const Stream own_stream(host_device());
@@ -179,7 +178,7 @@ TEST_F(FailureCallbacks, EightThreadsSpillAtOnce) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(own->stats().allocations, 1600U);
   EXPECT_GE(calls, 1600U / 9U - 1U);
   EXPECT_LE(limited->stats().peak_in_use, 64 * kib);  // what lies over it counts a buffer out after it has gone back
@@ -189,8 +188,7 @@ TEST_F(FailureCallbacks, ArgumentsAreChecked) {
   const FailureCallback never = [](const auto&) { return false; };
   EXPECT_ERROR(make_failure_callback(nullptr, never), Errc::invalid_argument, "upstream");
   EXPECT_ERROR(make_failure_callback(pool, nullptr), Errc::invalid_argument, "function");
-  EXPECT_ERROR(make_failure_callback(pool, never, {.max_attempts = 0}), Errc::invalid_argument,
-               "max_attempts");
+  EXPECT_ERROR(make_failure_callback(pool, never, {.max_attempts = 0}), Errc::invalid_argument, "max_attempts");
 }
 
 }  // namespace

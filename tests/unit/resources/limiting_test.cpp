@@ -7,10 +7,10 @@
 
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "expect.hpp"
 #include "scripted.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
@@ -112,7 +112,7 @@ TEST_F(Limits, TwoOverOneUpstreamCountTheirOwn) {
 
 TEST_F(Limits, EightThreadsNeverHaveMore) {
   std::atomic<std::size_t> live{0}, served{0}, refused{0};
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
@@ -129,7 +129,7 @@ TEST_F(Limits, EightThreadsNeverHaveMore) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   EXPECT_EQ(served + refused, 16000U);
   EXPECT_EQ(limited->stats().allocations, served);
   EXPECT_LE(limited->stats().peak_in_use, 1000U);

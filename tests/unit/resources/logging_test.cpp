@@ -11,12 +11,12 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "expect.hpp"
 #include "resources/trace_writer.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/buffer.hpp"
 #include "weir/device.hpp"
 #include "weir/host.hpp"
@@ -67,8 +67,7 @@ TEST_F(LoggingTest, WritesALineForEveryOperation) {
   const auto written = lines();
   ASSERT_EQ(written.size(), 6U);
   EXPECT_EQ(written[0], "# weir trace 1\thost:0\thost.pageable");
-  EXPECT_EQ(written[1],
-            "# ns\tthread\tdevice\tresource\toperation\tbuffer\tbytes\talignment\tstream\tresult");
+  EXPECT_EQ(written[1], "# ns\tthread\tdevice\tresource\toperation\tbuffer\tbytes\talignment\tstream\tresult");
   std::smatch block;
   ASSERT_TRUE(std::regex_search(written[2], block, std::regex("\tallocate\t([0-9]+)\t")));
   EXPECT_TRUE(is(written[2], "allocate\t" + block.str(1) + "\t1000\t512\t" + id + "\tok"));
@@ -83,8 +82,7 @@ TEST_F(LoggingTest, WritesWhatFailsAndWhy) {
   const auto written = lines();
   ASSERT_EQ(written.size(), 4U);
   for (std::size_t i = 2; i < 4; ++i) {
-    EXPECT_TRUE(
-        is(written[i], "allocate\t0\t36028797018963968\t256\t" + id + "\tout of memory: limit [0-9]+"));
+    EXPECT_TRUE(is(written[i], "allocate\t0\t36028797018963968\t256\t" + id + "\tout of memory: limit [0-9]+"));
   }
 }
 
@@ -112,8 +110,7 @@ TEST_F(LoggingTest, ReasonsOfDriversAndErrorsStayInTheirField) {
   EXPECT_ERROR((void)resource->allocate(1001, stream), Errc::device_lost, "gone");
   const auto written = lines();
   ASSERT_EQ(written.size(), before + 2);
-  EXPECT_TRUE(
-      is(written[before], "allocate\t0\t1000\t256\t" + id + "\tout of memory: mmap: Too many open files"));
+  EXPECT_TRUE(is(written[before], "allocate\t0\t1000\t256\t" + id + "\tout of memory: mmap: Too many open files"));
   EXPECT_TRUE(is(written[before + 1], "allocate\t0\t1001\t256\t" + id + "\terror: gone for good"));
 }
 
@@ -153,14 +150,14 @@ TEST_F(LoggingTest, UnderAPoolAndOverOne) {
 }
 
 TEST_F(LoggingTest, LinesOfManyThreadsStayWhole) {
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this] {
       const Stream own(host_device());
       for (int i = 0; i < 50; ++i) (void)resource->allocate(64, own);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   const auto written = lines();
   ASSERT_EQ(written.size(), 2U + 400U);
   for (std::size_t i = 2; i < written.size(); ++i) {
@@ -172,8 +169,7 @@ TEST(LoggingRefuses, WhatCannotBe) {
   EXPECT_ERROR((void)make_logging(nullptr, "/dev/null"), Errc::invalid_argument, "upstream");
   EXPECT_ERROR((void)make_logging(host::make_pageable_resource(), std::shared_ptr<std::ostream>{}),
                Errc::invalid_argument, "stream");
-  EXPECT_THROW((void)make_logging(host::make_pageable_resource(), "/no/such/folder/trace"),
-               std::system_error);
+  EXPECT_THROW((void)make_logging(host::make_pageable_resource(), "/no/such/folder/trace"), std::system_error);
 }
 
 TEST(LoggingRefuses, NothingWhenTheDiskIsFull) {
@@ -253,7 +249,7 @@ TEST(TraceWriters, CollectWhileAnotherThreadWrites) {
   SlowSink sink;
   TraceWriter writer(std::ref(sink), 100);
   writer.add("first\n");
-  std::thread slow([&] { writer.flush(); });
+  Thread slow([&] { writer.flush(); });
   sink.await_entry();
   for (int i = 0; i < 10; ++i) writer.add("meanwhile\n");  // 100 bytes: as many as fit
   EXPECT_EQ(sink.written(), "");
@@ -268,11 +264,11 @@ TEST(TraceWriters, CollectWhileAnotherThreadWrites) {
 TEST(TraceWriters, ThatCollectNothingReturnWhenTheLineIsWritten) {
   SlowSink sink;
   TraceWriter writer(std::ref(sink), 0);
-  std::thread first([&] { writer.add("first\n"); });
+  Thread first([&] { writer.add("first\n"); });
   sink.await_entry();
   std::promise<void> begun;
   std::string seen;
-  std::thread second([&] {
+  Thread second([&] {
     begun.set_value();
     writer.add("second\n");
     seen = sink.written();
@@ -288,9 +284,9 @@ TEST(TraceWriters, LetWhoFillsTheSecondBufferWait) {
   SlowSink sink;
   TraceWriter writer(std::ref(sink), 100);
   writer.add("first\n");
-  std::thread slow([&] { writer.flush(); });
+  Thread slow([&] { writer.flush(); });
   sink.await_entry();
-  std::thread eager([&] {
+  Thread eager([&] {
     for (int i = 0; i < 1000; ++i) writer.add("0123456789\n");
   });
   sink.open();
@@ -304,8 +300,7 @@ TEST(TraceWriters, AForkedChildWritesNothing) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
-    TraceWriter writer([&](std::string_view text) { (void)!::write(ends[1], text.data(), text.size()); },
-                       1000);
+    TraceWriter writer([&](std::string_view text) { (void)!::write(ends[1], text.data(), text.size()); }, 1000);
     writer.add("parent\n");
     const pid_t child = fork();
     if (child == 0) {

@@ -6,16 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <thread>
 
 #include "expect.hpp"
 #include "scripted.hpp"
+#include "threads.hpp"
 
 namespace weir::test {
 namespace {
 
-void expect_counter(const Counter& counter, std::ptrdiff_t current, std::ptrdiff_t peak,
-                    std::uint64_t total) {
+void expect_counter(const Counter& counter, std::ptrdiff_t current, std::ptrdiff_t peak, std::uint64_t total) {
   EXPECT_EQ(counter.current, current);
   EXPECT_EQ(counter.peak, peak);
   EXPECT_EQ(counter.total, total);
@@ -117,7 +116,7 @@ TEST_F(StatisticsOf, AScopeKeepsItsResource) {
 TEST_F(StatisticsOf, EightThreadsAreCountedExactly) {
   constexpr std::size_t rounds = 2000;
   const StatisticsScope whole(counted);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
@@ -132,7 +131,7 @@ TEST_F(StatisticsOf, EightThreadsAreCountedExactly) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   const auto now = whole.statistics();
   EXPECT_EQ(now.bytes.current, 0);
   EXPECT_EQ(now.bytes.total, rounds * (8 * 10 + 28));

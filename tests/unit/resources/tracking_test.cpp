@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
 
 #include "expect.hpp"
 #include "scripted.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/resources/limiting.hpp"
 
 namespace weir::test {
@@ -39,8 +39,7 @@ TEST_F(Trackers, KnowsWhatLivesOldestFirst) {
     EXPECT_TRUE(live[i].stack.empty());
   }
   EXPECT_EQ(live[1].alignment, 1024U);
-  EXPECT_EQ(live[1].to_string(),
-            "buffer 2: 200 bytes, alignment 1024, stream " + std::to_string(stream.id()));
+  EXPECT_EQ(live[1].to_string(), "buffer 2: 200 bytes, alignment 1024, stream " + std::to_string(stream.id()));
   EXPECT_EQ(tracking->name(), "tracking(scripted)");
   EXPECT_ERROR(make_tracking(nullptr), Errc::invalid_argument, "upstream");
 }
@@ -141,7 +140,7 @@ TEST_F(Trackers, NothingIsToldWithoutALeakOrWhenNotWanted) {
 
 TEST_F(Trackers, EightThreads) {
   std::vector<Buffer> kept(8);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       const Stream own(host_device());
@@ -153,7 +152,7 @@ TEST_F(Trackers, EightThreads) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   std::size_t bytes = 0;
   for (const TrackedBuffer& buffer : tracking->outstanding()) bytes += buffer.bytes;
   EXPECT_EQ(tracking->outstanding().size(), 8U);

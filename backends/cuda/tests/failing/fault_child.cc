@@ -42,7 +42,7 @@ struct Outcome {
 Outcome run(const test::Scenario& scenario, const Device& device) {
   try {
     const test::Stage stage(device);
-    if (scenario.applies == nullptr || scenario.applies(stage)) scenario.run(stage);
+    if (!scenario.lack(stage)) scenario.run(stage);
     return {};
   } catch (const Error& error) {
     return {true, error.code() == Errc::device_lost, true, error.what()};
@@ -131,7 +131,7 @@ int fault(const test::Scenario& scenario, std::size_t nth) {
   Judge judge(std::string(scenario.name) + ", a fault at call " + std::to_string(nth));
   std::string reason;
   const Device gpu = first_gpu(reason).value();
-  if (scenario.applies && !scenario.applies(test::Stage(gpu))) return not_reached;
+  if (scenario.lack(test::Stage(gpu))) return not_reached;
   const auto clean = run(scenario, gpu);
   judge.expect(!clean.thrown, "although nothing failed: " + clean.text);
   FailingCuda injector;

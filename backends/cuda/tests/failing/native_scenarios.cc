@@ -44,8 +44,8 @@ void wait_for_the_host(const Stage& stage) {
   buffer.fill(std::byte{0}, filler);
   std::vector<Stream> streams;
   for (int i = 0; i < 5; ++i) (void)cuda::native(streams.emplace_back(stage.device));
-  // While the device itself is held back, drivers may let what makes or ends things wait for it: all is made before, and
-  // the gate opens before anything ends.
+  // While the device itself is held back, drivers may let what makes or ends things wait for it: all is made before,
+  // and the gate opens before anything ends.
   test::Gate gate;
   for (const Stream& stream : streams) gate.hold(stream);
   gate.open();
@@ -118,23 +118,29 @@ void move_managed_memory(const Stage& stage) {
   require(b.host_data()[small - 1] == std::byte{7}, "bytes of memory that was moved");
 }
 
-bool has_managed(const Stage& stage) { return stage.device.find(MemoryKind::managed) != nullptr; }
-
-bool has_two(const Stage&) {
-  for (const BackendInfo& backend : backends()) {
-    if (backend.name == "cuda") return backend.devices.size() > 1;
-  }
-  return false;
+std::optional<test::Lack> needs_managed(const Stage& stage) {
+  if (stage.device.find(MemoryKind::managed)) return {};
+  return test::Lack{test::Lasting::this_machine, "its CUDA device has no concurrent managed memory"};
 }
 
-bool has_pages(const Stage& stage) { return stage.device.find(MemoryKind::vmm) != nullptr; }
+std::optional<test::Lack> needs_two(const Stage&) {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "cuda" && backend.devices.size() > 1) return {};
+  }
+  return test::Lack{test::Lasting::this_machine, "it has one CUDA device"};
+}
+
+std::optional<test::Lack> needs_pages(const Stage& stage) {
+  if (stage.device.find(MemoryKind::vmm)) return {};
+  return test::Lack{test::Lasting::this_machine, "its CUDA device has no virtual memory management"};
+}
 
 constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
                                      {"wait_for_the_host", &wait_for_the_host},
                                      {"make_pools", &make_pools},
-                                     {"page_a_pool", &page_a_pool, &has_pages},
-                                     {"move_managed_memory", &move_managed_memory, &has_managed},
-                                     {"use_a_second_device", &use_a_second_device, &has_two}};
+                                     {"page_a_pool", &page_a_pool, &needs_pages},
+                                     {"move_managed_memory", &move_managed_memory, &needs_managed},
+                                     {"use_a_second_device", &use_a_second_device, &needs_two}};
 
 }  // namespace
 

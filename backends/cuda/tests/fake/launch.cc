@@ -121,7 +121,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, u
     if (const auto refused = touch(call, *stream->context, write.at, write.bytes, !faults, job.uses)) return refused;
   }
   job.run = [address, write, faults, epoch = stream->context->epoch()](Stream& self) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{40};  // less than the watchdog's
     poll(self, epoch, [&] {
       return std::atomic_ref(*reinterpret_cast<unsigned int*>(address)).load() != 0 ||
              std::chrono::steady_clock::now() >= limit;

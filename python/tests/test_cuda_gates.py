@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens while a stream stands still: on CUDA, whose streams wait for functions of the host."""
+
+import _thread
+import ctypes
+import gc
+import os
+import threading
+import time
+
+import pytest
+
+import weir
+
+LIMIT = 30  # seconds, for what never comes
+
+
+class Gate:
+    """A CUDA stream stands still inside. No Python runs on the driver's thread: it waits for a semaphore of C."""
+
+    def __init__(self, stream):
+        self.c = ctypes.CDLL(None)
+        self.semaphore = ctypes.create_string_buffer(64)
+        assert self.c.sem_init(self.semaphore, 0, 0) == 0
+        driver = ctypes.CDLL(os.environ.get("WEIR_CUDA_LIBRARY", "libcuda.so.1"))
+        context = ctypes.c_void_p()
+        assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert driver.cuCtxSetCurrent(context) == 0
+        _, handle = stream.__cuda_stream__()
+        assert driver.cuLaunchHostFunc(ctypes.c_void_p(handle), self.c.sem_wait, self.semaphore) == 0
+        self.stream = stream
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        assert self.c.sem_post(self.semaphore) == 0
+        self.stream.synchronize()
+
+
+def test_the_target_of_a_copy_is_locked_until_the_copy_is_over(cuda):
+    buffer, out = cuda.filled(100, 3), bytearray(100)
+    with Gate(cuda.stream):
+        buffer.copy_to(out, stream=cuda.stream)
+        with pytest.raises(BufferError):
+            out.append(0)
+    out.append(0)
+    assert out == b"\3" * 100 + b"\0"
+
+
+def test_ctrl_c_ends_a_wait(cuda):
+    with Gate(cuda.stream):
+        begin = time.monotonic()
+        threading.Timer(0.05, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt):
+            cuda.stream.synchronize(timeout=LIMIT)
+        assert time.monotonic() - begin < LIMIT
+        assert not cuda.stream.done
+
+
+def test_an_owner_goes_when_its_memory_is_free_whatever_python_does(cuda):
+    class Owner:
+        memory = ctypes.create_string_buffer(64)
+
+        def __del__(self):
+            gone.append(True)
+
+    gone = []
+    stream = weir.Stream(weir.host_device())
+    with Gate(cuda.stream) as gate:
+        stream.wait(cuda.stream.record())
+        buffer = weir.Buffer.from_handle(weir.host_device(), ctypes.addressof(Owner.memory), 64, Owner(), stream=stream)
+        buffer.fill(1, stream=stream)
+        buffer.close()
+        gc.collect()
+        assert not gone
+        assert gate.c.sem_post(gate.semaphore) == 0
+        end = time.monotonic() + LIMIT
+        while not gone and time.monotonic() < end:  # calls nothing of weir
+            time.sleep(0.001)
+        assert gone
