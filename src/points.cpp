@@ -25,7 +25,13 @@ std::vector<Point> Points::list() const {
   return points;
 }
 
-void Points::drop(const Entry& entry) noexcept { entry.used ? entry.stream->release() : entry.stream->unkeep(); }
+void Points::drop(const Entry& entry) noexcept {
+  if (entry.used) {
+    entry.stream->release();
+  } else if (!entry.tag) {
+    entry.stream->unkeep();
+  }
+}
 
 void Points::clear() noexcept {
   while (!entries_.empty()) drop_last();
@@ -40,7 +46,7 @@ void Points::drop_last() noexcept {
 void Points::keep() noexcept {
   for (Entry& entry : entries_) {
     if (!entry.used) continue;
-    entry.stream->keep();
+    if (!entry.tag) entry.stream->keep();
     entry.stream->awaited(entry.value);
     entry.used = false;
     entry.stream->release();

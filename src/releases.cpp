@@ -188,7 +188,7 @@ void ReleaseQueue::step(Release& release) noexcept {
   while (!entries.empty()) {
     const auto next = entries.back();
     stands_at(next.stream, next.value);
-    const auto passed = [](spi::Waiter& waiter) noexcept {
+    const auto passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
       Release& self = *static_cast<Release::Waiting&>(waiter).of;
       {
         const std::scoped_lock lock(self.queue_->mutex);

@@ -52,21 +52,18 @@ void StreamState::watch() noexcept {
   detail::Watcher::get().watch(Kept::adopt(this));
 }
 
-// Linked by their left links. `of_queue`: what the queue kept, if it is empty now.
-Waiter* StreamState::take_passed(std::uint64_t first, std::size_t most, Kept& of_queue) noexcept {
-  Waiter* taken = nullptr;
-  Waiter** end = &taken;
+// `of_queue`: what the queue kept, if it is empty now.
+void StreamState::take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept {
   const std::scoped_lock lock(waiting_mutex_);
   const auto last = std::max(first, reached_.load(std::memory_order_acquire));
-  while (most-- != 0 && !waiting_.empty() && waiting_.first().value_ <= last) {
-    *end = &waiting_.take_first();
-    (*end)->stands_ = false;
-    end = &(*end)->left_;
+  while (most-- != 0 && !waiting_.empty() && waiting_.first_value() <= last) {
+    Waiter& passed = waiting_.take_first();
+    passed.stands_ = false;
+    hand.add(passed);
   }
-  *end = nullptr;
-  if (taken) called_.fetch_add(1, std::memory_order_relaxed);
-  if (taken && waiting_.empty()) of_queue = Kept::adopt(this);
-  return taken;
+  if (!hand.first_) return;
+  called_.fetch_add(1, std::memory_order_relaxed);
+  if (waiting_.empty()) of_queue = Kept::adopt(this);
 }
 
 std::size_t StreamState::settle(std::size_t most) noexcept {
@@ -77,17 +74,19 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
     {
       const std::scoped_lock lock(waiting_mutex_);
       if (waiting_.empty()) break;
-      first = waiting_.first().value_;
+      first = waiting_.first_value();
     }
     if (!finished(first)) break;
     Kept of_queue;
-    Waiter* waiter = take_passed(first, most - called, of_queue);
-    if (!waiter) continue;
+    InHand hand;
+    take_passed(first, most - called, hand, of_queue);
+    if (!hand.first_) continue;
     const bool before = std::exchange(calling(), true);
-    for (; waiter; ++called) {
-      Waiter& passed = *std::exchange(waiter, waiter->left_);
-      passed.passed_(passed);
+    while (hand.first_) {
+      Waiter& passed = hand.take();
+      passed.passed_(passed, hand);
     }
+    called += hand.taken_;
     calling() = before;
     called_.fetch_sub(1, std::memory_order_release);
   }

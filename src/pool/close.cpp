@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closes that are not the usual one: by another thread, of memory that other streams may still use, or with something that
-// the pool has to know.
+// Closes that are not the usual one: by another thread, of memory that other streams may still use, or with something
+// that the pool has to know.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -14,6 +14,7 @@ void Core::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept 
   if (spi::Uses* const uses = range.take_uses(); uses && !uses->empty()) {
     if (!uses->known_reached()) return wait_elsewhere(cache, range, bytes, *uses);
     uses->clear();
+    if (keep_at_home(cache, range, bytes)) return;
   }
   cache.leave(range);
   count(cache, bytes);
@@ -71,66 +72,90 @@ void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Us
       if (!home.awaits) ++(home.awaits = &awaited)->pins;
     }
   }
-  uses.keep();
+  uses.keep();  // the shards keep those that have one
   count(cache, bytes);
   wait_on(range);
 }
 
 void Core::wait_on(Range& range) noexcept {
-  spi::Uses& uses = *range.take_uses();
-  while (!uses.empty()) {
-    auto& next = uses.entries().back();
-    if (next.stream->after(next.value, uses, &Core::passed, !next.tag, &alone_)) return;
-    drop_awaited(uses);
+  do {
+    auto& next = range.take_uses()->entries().back();
+    if (next.stream->after(next.value, *range.take_uses(), &Core::passed, !next.tag, &alone_)) return;
+    const spi::Kept stream(*next.stream);
+    range.next = nullptr;
+    if (!drop_points(&range)) return;
+  } while (true);
+}
+
+void Core::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
+  const auto range_of = [](spi::Waiter& one) -> Range& {
+    return static_cast<Range&>(static_cast<spi::Uses&>(one).block);
+  };
+  Range* several = &range_of(waiter);
+  Core& core = several->cache->shard.core;
+  several->next = nullptr;
+  while (spi::Waiter* const next = others.next(&Core::passed)) {
+    Range& range = range_of(*next);
+    if (&range.cache->shard.core != &core) break;
+    others.take();
+    range.next = std::exchange(several, &range);
   }
-  came_back(range);
-}
-
-void Core::passed(spi::Waiter& waiter) noexcept {
-  auto& uses = static_cast<spi::Uses&>(waiter);
-  auto& range = static_cast<Range&>(uses.block);
-  Core& core = range.cache->shard.core;
-  core.drop_awaited(uses);
-  core.wait_on(range);
-}
-
-// The last point has passed.
-void Core::drop_awaited(spi::Uses& uses) noexcept {
-  Shard* ended = nullptr;
-  if (auto* const awaited = static_cast<Shard*>(uses.entries().back().tag)) {
-    const Lock lock(mutex_);
-    --awaited->awaited;
-    settle_place(*awaited);
-    if (removable(*awaited)) take_out(*(ended = awaited));
+  for (Range* further = core.drop_points(several); further;) {
+    core.wait_on(*std::exchange(further, static_cast<Range*>(further->next)));
   }
-  uses.drop_last();
-  dispose(ended);
 }
 
-void Core::came_back(Range& range) noexcept {
-  constexpr std::size_t everything = ~std::size_t{0};
-  Cache& cache = *range.cache;
-  Shard& home = cache.shard;
-  Shard *ended = nullptr, *ended_home = nullptr;
+// The last points of these ranges have passed, all on one stream, which the caller keeps. Returns those that wait for
+// another one next; the others come back, and without any of the former the pool may be gone.
+Range* Core::drop_points(Range* several) noexcept {
+  Range* further = nullptr;
+  Shard* ended = nullptr;  // linked through `next`
   bool ends = false;
   {
     const Lock lock(mutex_);
-    range.state = Range::State::live;
-    cache.leave(range);
-    list(cache);
-    --away_;
-    if (--home.away == 0 && home.awaits) {
-      Shard& awaited = *std::exchange(home.awaits, nullptr);
-      --awaited.pins;
-      if (removable(awaited)) take_out(*(ended = &awaited));
+    while (several) {
+      Range& range = *std::exchange(several, static_cast<Range*>(several->next));
+      spi::Uses& uses = *range.take_uses();
+      auto* const awaited = static_cast<Shard*>(uses.entries().back().tag);
+      uses.drop_last();
+      if (awaited && --awaited->awaited == 0) {
+        settle_place(*awaited);
+        take_out_if_removable(*awaited, ended);
+      }
+      if (uses.empty()) {
+        come_back(range, ended);
+      } else {
+        range.next = std::exchange(further, &range);
+      }
     }
-    if (home.over) empty_over(home, everything);
-    if (removable(home)) take_out(*(ended_home = &home));
     ends = at_end();
   }
-  dispose(ended);
-  dispose(ended_home);
+  while (ended) dispose(std::exchange(ended, ended->next));
   if (ends) delete this;
+  return further;
+}
+
+void Core::come_back(Range& range, Shard*& ended) noexcept {
+  constexpr std::size_t everything = ~std::size_t{0};
+  Cache& cache = *range.cache;
+  Shard& home = cache.shard;
+  range.state = Range::State::live;
+  cache.leave(range);
+  list(cache);
+  --away_;
+  if (--home.away == 0 && home.awaits) {
+    Shard& awaited = *std::exchange(home.awaits, nullptr);
+    --awaited.pins;
+    take_out_if_removable(awaited, ended);
+  }
+  if (home.over) empty_over(home, everything);
+  take_out_if_removable(home, ended);
+}
+
+void Core::take_out_if_removable(Shard& shard, Shard*& ended) noexcept {
+  if (!removable(shard)) return;
+  take_out(shard);
+  shard.next = std::exchange(ended, &shard);
 }
 
 }  // namespace weir::pool

@@ -16,14 +16,18 @@ constexpr std::size_t most_caches = 64;  // of a stream; threads beyond share on
 // The usual way calls nothing, so it keeps no registers for what comes after a call.
 spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const cache = static_cast<Cache*>(request.stream->state().attached(this, sync::this_thread()));
-  if (!cache || request.alignment > cache->less_than_unit + 1) [[unlikely]] return nullptr;
+  if (!cache || request.alignment > cache->less_than_unit + 1) [[unlikely]]
+    return nullptr;
   const auto wanted = cache->granules(request.bytes);
   auto* const seat = wanted <= rounded_up_to ? cache->lock.enter() : nullptr;
-  if (!seat) [[unlikely]] return take_slowly(*cache, request);
+  if (!seat) [[unlikely]]
+    return take_slowly(*cache, request);
   Range* const range = cache->take(wanted);
-  if (range) [[likely]] cache->begin(*range, request.bytes);
+  if (range) [[likely]]
+    cache->begin(*range, request.bytes);
   detail::LeaningLock::leave(seat);
-  if (!range && cache->has_returned()) [[unlikely]] return take_slowly(*cache, request);
+  if (!range && cache->has_returned()) [[unlikely]]
+    return take_slowly(*cache, request);
   return range;
 }
 
@@ -69,15 +73,8 @@ void Core::do_deallocate(spi::Block& block) noexcept {
   Cache& cache = *range.cache;
   const auto bytes = range.size;
   range.closed_at(cache.stream.issued());
-  auto* const seat = cache.lock.enter();
-  if (!seat) [[unlikely]] return close_slowly(cache, range, bytes);
-  if (cache.closes.flags() != 0 || !range.only_at_home()) [[unlikely]] {
-    detail::LeaningLock::leave(seat);
-    return close_slowly(cache, range, bytes);
-  }
-  cache.count_out(bytes);
-  cache.keep(range);
-  detail::LeaningLock::leave(seat);
+  if (!range.only_at_home() || !keep_at_home(cache, range, bytes)) [[unlikely]]
+    close_slowly(cache, range, bytes);
 }
 
 Shard& Core::shard_of(spi::StreamState& stream) {

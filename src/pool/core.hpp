@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (core.cpp). Everything
-// that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple, look.cpp for what
-// streams are done with, slow.cpp and paging.cpp for memory, release.cpp for giving it back, ends.cpp for ends of streams and
-// of the pool, and forks.
+// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (core.cpp).
+// Everything that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple,
+// look.cpp for what streams are done with, slow.cpp and paging.cpp for memory, release.cpp for giving it back, ends.cpp
+// for ends of streams and of the pool, and forks.
 //
-// Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a user's
-// function, a question to a stream or the drop of its use runs.
+// Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a
+// user's function, a question to a stream or the drop of its use runs.
 
 #include <chrono>
 #include <mutex>
@@ -58,6 +58,7 @@ class Core final : public Pool {
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
   void do_deallocate(spi::Block& block) noexcept override;
   static spi::Block* take_slowly(Cache& cache, const spi::Request& request) noexcept;
+  static bool keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept;
   Cache& cache_of(spi::StreamState& stream, sync::ThreadId thread);
   Shard& shard_of(spi::StreamState& stream);
 
@@ -66,10 +67,11 @@ class Core final : public Pool {
   void count(Cache& cache, std::size_t bytes) noexcept;
   void count_flagged(Cache& cache) noexcept;
   void wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
-  static void passed(spi::Waiter& waiter) noexcept;
+  static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept;
   void wait_on(Range& range) noexcept;
-  void drop_awaited(spi::Uses& uses) noexcept;
-  void came_back(Range& range) noexcept;
+  Range* drop_points(Range* several) noexcept;
+  void come_back(Range& range, Shard*& ended) noexcept;
+  void take_out_if_removable(Shard& shard, Shard*& ended) noexcept;
 
   // look.cpp
   struct Asked {
@@ -176,7 +178,7 @@ class Core final : public Pool {
 
   mutable sync::Mutex mutex_;
   sync::Condition grown_;
-  bool growing_ = false;  // somebody is asking upstream
+  bool growing_ = false;     // somebody is asking upstream
   sync::Thread::id grower_;  // who
   Arena arena_;
   std::optional<PageTable> pages_;
@@ -199,13 +201,27 @@ class Core final : public Pool {
   detail::ReleaseQueue release_queue_;
   std::size_t handles_ = 1;
   sync::Atomic<bool> alone_{false};  // without a handle: nobody will look at what waits
-  std::size_t abandoned_ = 0;  // shards that keep the pool although it has no handle
-  std::uint64_t pool_flags_ = 0;  // that every cache has
-  std::size_t noted_in_use_ = 0;  // sum of what caches had when they were noted
+  std::size_t abandoned_ = 0;        // shards that keep the pool although it has no handle
+  std::uint64_t pool_flags_ = 0;     // that every cache has
+  std::size_t noted_in_use_ = 0;     // sum of what caches had when they were noted
   std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
   std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
   std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
 };
+
+/// The usual end of a buffer. False for a thread that the cache is not for, and when the pool wants to know of it.
+[[gnu::always_inline]] inline bool Core::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
+  auto* const seat = cache.lock.enter();
+  if (!seat) [[unlikely]]
+    return false;
+  const bool usual = cache.closes.flags() == 0;
+  if (usual) [[likely]] {
+    cache.count_out(bytes);
+    cache.keep(range);
+  }
+  detail::LeaningLock::leave(seat);
+  return usual;
+}
 
 /// While one exists, no other thread asks upstream.
 struct Core::Growing {

@@ -53,7 +53,7 @@ TEST(Watcher, TakesAJobBackFromItself) {
 
 struct Waiting : spi::Waiter {
   explicit Waiting(const Timeline& on) : timeline(on) {}
-  static void passed(spi::Waiter& waiter) noexcept {
+  static void passed(spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
     auto& self = static_cast<Waiting&>(waiter);
     require(self.timeline.known_reached(self.value), "what it waited for has passed");
     require(self.calls.fetch_add(1) == 0, "it is told once");
@@ -75,7 +75,9 @@ Timeline& marked(Scene& scene, int values) {
 /// `add(waiter, value)`; the library's thread looks.
 void wait_for(Timeline& timeline, Waiting& waiting, std::uint64_t value, bool watched) {
   waiting.value = value;
-  if (!timeline.after(value, waiting, &Waiting::passed, watched)) Waiting::passed(waiting);
+  if (timeline.after(value, waiting, &Waiting::passed, watched)) return;
+  spi::InHand nothing;
+  Waiting::passed(waiting, nothing);
 }
 
 /// One waits while the device gets there.

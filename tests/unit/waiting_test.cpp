@@ -2,6 +2,7 @@
 // What waits for a timeline is called once, in order, when its value has passed; by whoever looks, or by the library.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -19,7 +20,7 @@ namespace {
 /// Writes its number down.
 struct Note : spi::Waiter {
   Note(std::vector<int>& list, int mine) : to(list), number(mine) {}
-  static void passed(spi::Waiter& waiter) noexcept {
+  static void passed(spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
     auto& self = static_cast<Note&>(waiter);
     self.to.push_back(self.number);
   }
@@ -71,6 +72,67 @@ TEST_F(Waiting, GoesInTheOrderOfTheValues) {
   EXPECT_EQ(list.back(), 4);
 }
 
+// Those of one value that come in a row stand in one place, which must not change anything.
+TEST_F(Waiting, OfOneValueComeInARowOrNot) {
+  put(3);
+  std::vector<std::unique_ptr<Note>> notes;
+  for (const std::uint64_t value : {2U, 2U, 2U, 1U, 2U, 2U, 3U, 3U}) {
+    notes.push_back(std::make_unique<Note>(list, static_cast<int>(value)));
+    EXPECT_TRUE(wait(*notes.back(), value));
+  }
+  fake->finish(1);
+  EXPECT_EQ(fake->settle(), 1U);
+  fake->finish(2);
+  EXPECT_EQ(fake->settle(2), 2U) << "a part of a row";
+  EXPECT_EQ(fake->settle(), 3U);
+  EXPECT_EQ(list, (std::vector<int>{1, 2, 2, 2, 2, 2}));
+  notes.push_back(std::make_unique<Note>(list, 4));
+  fake->put(FakeStream::fill());
+  EXPECT_TRUE(wait(*notes.back(), 4));
+  fake->finish(3);
+  EXPECT_EQ(fake->settle(), 2U);
+  EXPECT_TRUE(notes.back()->stands());
+  EXPECT_EQ(std::count_if(notes.begin(), notes.end(), [](const auto& note) { return note->stands(); }), 1);
+  fake->finish(4);
+  EXPECT_EQ(fake->settle(), 1U);
+  EXPECT_EQ(list.back(), 4);
+}
+
+/// Takes over what it knows how to treat.
+struct Greedy : spi::Waiter {
+  static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
+    auto& self = static_cast<Greedy&>(waiter);
+    ++self.called;
+    while (spi::Waiter* const next = others.next(&Greedy::passed)) {
+      EXPECT_EQ(&others.take(), next);
+      ++static_cast<Greedy*>(next)->taken;
+    }
+  }
+  int called = 0, taken = 0;
+};
+
+TEST_F(Waiting, MayTakeOverWhatPassedTogetherWithIt) {
+  put(3);
+  std::vector<Greedy> greedy(5);
+  Note between(list, 2);
+  EXPECT_TRUE(fake->after(1, greedy[0], &Greedy::passed, false));
+  EXPECT_TRUE(fake->after(1, greedy[1], &Greedy::passed, false));
+  EXPECT_TRUE(wait(between, 2));
+  for (std::size_t i = 2; i < 5; ++i) EXPECT_TRUE(fake->after(3, greedy[i], &Greedy::passed, false));
+  fake->finish(3);
+  EXPECT_EQ(fake->settle(4), 4U) << "those that were taken over count";
+  int called = 0, taken = 0;
+  for (const Greedy& one : greedy) {
+    EXPECT_LE(one.called + one.taken, 1);
+    called += one.called;
+    taken += one.taken;
+  }
+  EXPECT_EQ(called, 2) << "the one in between is not theirs";
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(list, std::vector<int>{2});
+  EXPECT_EQ(fake->settle(), 2U);
+}
+
 TEST_F(Waiting, LookingAsksTheDriverOnceAtMost) {
   put(1000);
   std::vector<std::unique_ptr<Note>> notes;
@@ -114,10 +176,12 @@ TEST_F(Waiting, MayStandInAnotherQueueAfterwards) {
     bool done = false;
   } twice;
   twice.next = other;
-  const spi::Waiter::Passed passed = [](spi::Waiter& waiter) noexcept {
+  const spi::Waiter::Passed passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
     auto& self = static_cast<Twice&>(waiter);
     FakeStream* const next = std::exchange(self.next, nullptr);
-    const auto again = [](spi::Waiter& at_last) noexcept { static_cast<Twice&>(at_last).done = true; };
+    const auto again = [](spi::Waiter& at_last, spi::InHand& /*others*/) noexcept {
+      static_cast<Twice&>(at_last).done = true;
+    };
     self.done = next && !next->after(1, self, again, false);
   };
   EXPECT_TRUE(fake->after(1, twice, passed, false));
@@ -127,6 +191,24 @@ TEST_F(Waiting, MayStandInAnotherQueueAfterwards) {
   other->finish(1);
   EXPECT_EQ(other->settle(), 1U);
   EXPECT_TRUE(twice.done);
+}
+
+TEST_F(Waiting, NobodyJoinsOneThatHasGoneToAnotherQueue) {
+  auto* other = new FakeStream;
+  const auto owner_of_other = spi::Ref<spi::StreamState>::adopt(other);
+  put(2);
+  for (int i = 0; i < 2; ++i) other->put(FakeStream::fill());
+  Note goes(list, 1), comes(list, 2);
+  EXPECT_TRUE(wait(goes, 1));
+  fake->finish(1);
+  EXPECT_EQ(fake->settle(), 1U);
+  EXPECT_TRUE(other->after(2, goes, &Note::passed, false));
+  EXPECT_TRUE(wait(comes, 2));
+  fake->finish(2);
+  EXPECT_EQ(fake->settle(), 1U);
+  EXPECT_EQ(list, (std::vector<int>{1, 2}));
+  other->finish(2);
+  EXPECT_EQ(other->settle(), 1U);
 }
 
 TEST_F(Waiting, OnALostTimelineEndsWithItsWork) {
@@ -147,7 +229,9 @@ TEST_F(Waiting, IsLookedAfterByTheLibrary) {
     std::atomic<bool>* to;
   } flag, late;
   flag.to = late.to = &called;
-  const auto passed = [](spi::Waiter& waiter) noexcept { *static_cast<Flag&>(waiter).to = true; };
+  const auto passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
+    *static_cast<Flag&>(waiter).to = true;
+  };
   EXPECT_TRUE(fake->after(1, flag, passed, true));
   fake->finish(1);
   while (!called) std::this_thread::yield();
@@ -168,7 +252,7 @@ TEST_F(Waiting, IsCalledOnceHoweverManyLook) {
     std::atomic<int> calls{0};
   };
   const auto all = std::make_unique<Once[]>(count);
-  const auto passed = [](spi::Waiter& waiter) noexcept { ++static_cast<Once&>(waiter).calls; };
+  const auto passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept { ++static_cast<Once&>(waiter).calls; };
   std::vector<Thread> threads;
   std::atomic<int> refused{0};
   for (int t = 0; t < 2; ++t) {

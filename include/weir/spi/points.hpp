@@ -26,7 +26,7 @@ class Points : public Waiter {
     StreamState* stream;
     std::uint64_t value;
     bool used;            ///< else kept
-    void* tag = nullptr;  ///< of whoever waits
+    void* tag = nullptr;  ///< of whoever waits, and keeps the timeline then
   };
   enum class How { use, keep };
 
@@ -43,7 +43,7 @@ class Points : public Waiter {
   void add(StreamState& stream, std::uint64_t value, How how, std::size_t spare = 0);
   [[nodiscard]] std::vector<Point> list() const;
   void clear() noexcept;
-  /// From now on keep the timelines instead of using them. Some may close by that.
+  /// From now on keep the timelines instead of using them, but for those with a tag. Some may close by that.
   void keep() noexcept;
   /// Take over all of `other`, which has room then for as many as this had.
   void swap(Points& other) noexcept { entries_.swap(other.entries_); }

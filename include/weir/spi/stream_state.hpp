@@ -266,7 +266,7 @@ class StreamState {
 
   // stream_waiting.cpp
   friend class detail::Watcher;
-  Waiter* take_passed(std::uint64_t first, std::size_t most, Kept& of_queue) noexcept;
+  void take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept;
 
   // stream_fork.cpp
   friend class ForkLink;
@@ -304,7 +304,7 @@ class StreamState {
   End end_;
 
   sync::Mutex waiting_mutex_;
-  PointQueue<Waiter, Waiter::Order> waiting_;
+  WaiterQueue waiting_;
   sync::Atomic<std::uint32_t> called_{0};  // threads that have some in hand, and call them
   sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue
   StreamState* next_watched_ = nullptr;  // of that thread

@@ -2,19 +2,24 @@
 #pragma once
 // What happens when a timeline has passed a value. StreamState::after puts it into the timeline's queue.
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "weir/fwd.hpp"
 #include "weir/spi/point_queue.hpp"
 
 namespace weir::spi {
 
+class InHand;
+
 /// Stands in the queue of one timeline at a time, and asks for no memory there. It must not end while it does.
 class Waiter {
  public:
-  /// Called once, on whichever thread looks, without any lock, with the waiter out of the queue: it may stand in another
-  /// one afterwards, or end. Must be quick, must not wait and must not call a user's function.
-  using Passed = void (*)(Waiter& self) noexcept;
+  /// Called once, on whichever thread looks, without any lock, with the waiter out of the queue: it may stand in
+  /// another one afterwards, or end. The timeline stays until the call is over. May take over what passed together with
+  /// it. Must be quick, must not wait and must not call a user's function.
+  using Passed = void (*)(Waiter& self, InHand& others) noexcept;
 
   Waiter() noexcept = default;
   Waiter(const Waiter&) = delete;
@@ -27,7 +32,9 @@ class Waiter {
   ~Waiter() = default;
 
  private:
+  friend class InHand;
   friend class StreamState;
+  friend class WaiterQueue;
   struct Order {
     static std::uint64_t value(const Waiter& waiter) noexcept { return waiter.value_; }
     static Waiter*& left(Waiter& waiter) noexcept { return waiter.left_; }
@@ -37,7 +44,66 @@ class Waiter {
   Passed passed_ = nullptr;
   std::uint64_t value_ = 0;
   Waiter *left_ = nullptr, *right_ = nullptr;
+  Waiter* same_ = nullptr;  // in a queue: more of that value; in hand: the next
   bool stands_ = false;
+};
+
+/// Waiters in the order of their values. One that comes with the value of the one before it joins that one, without a
+/// search: buffers that are closed while a stream stands still all wait for the same value.
+class WaiterQueue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return by_value_.empty(); }
+  /// The smallest. Not empty.
+  [[nodiscard]] std::uint64_t first_value() const noexcept { return by_value_.first().value_; }
+  void insert(Waiter& waiter) noexcept {
+    if (latest_ && latest_->value_ == waiter.value_) {
+      waiter.same_ = std::exchange(latest_->same_, &waiter);
+      return;
+    }
+    waiter.same_ = nullptr;
+    by_value_.insert(waiter);
+    latest_ = &waiter;
+  }
+  /// One with the smallest value. Not empty.
+  Waiter& take_first() noexcept {
+    Waiter& first = by_value_.first();
+    if (first.same_) return *std::exchange(first.same_, first.same_->same_);
+    if (latest_ == &first) latest_ = nullptr;
+    return by_value_.take_first();
+  }
+
+ private:
+  PointQueue<Waiter, Waiter::Order> by_value_;  // one of each group that came in a row
+  Waiter* latest_ = nullptr;                    // of these
+};
+
+/// Waiters whose values one timeline has passed, out of its queue, which one thread calls one after another.
+class InHand {
+ public:
+  InHand() noexcept = default;
+  InHand(const InHand&) = delete;
+  InHand& operator=(const InHand&) = delete;
+
+  /// Another one that waited for the same function, if it is the next. It is the caller's with take().
+  [[nodiscard]] Waiter* next(Waiter::Passed function) const noexcept {
+    return first_ && first_->passed_ == function ? first_ : nullptr;
+  }
+  Waiter& take() noexcept {
+    ++taken_;
+    return *std::exchange(first_, first_->same_);
+  }
+
+ private:
+  friend class StreamState;
+  void add(Waiter& waiter) noexcept {
+    waiter.same_ = nullptr;
+    *end_ = &waiter;
+    end_ = &waiter.same_;
+  }
+
+  Waiter* first_ = nullptr;
+  Waiter** end_ = &first_;
+  std::size_t taken_ = 0;
 };
 
 }  // namespace weir::spi

@@ -217,6 +217,38 @@ TEST(PoolAway, WhatWaitsForAnotherStream) {
       {.preemptions = 2}));
 }
 
+/// Two wait for one stream and come back together; one of them waits for a second stream first, which ends with the
+/// pool.
+TEST(PoolAway, WhatPassesTogetherGoesOnByItself) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& all = world(scene);
+        auto& other = all.add_stream();
+        auto& second = all.add_stream();
+        all.add_buffer();
+        all.add_buffer();
+        (void)other.put(spi::MarkOp{});
+        (void)second.put(spi::MarkOp{});
+        all.buffers[0].use_on(all.handles[2]);
+        all.buffers[0].use_on(all.handles[1]);
+        all.buffers[1].use_on(all.handles[1]);
+        all.bytes.end(all.buffers[0]);
+        all.bytes.end(all.buffers[1]);
+        scene.thread([&all, &other] {
+          other.finish(1);
+          other.settle();
+          World::drop(all.handles[1]);
+        });
+        scene.thread([&all, &second] {
+          second.finish(1);
+          World::drop(all.handles[2]);
+        });
+        scene.thread([&all] { World::drop(all.pool); });
+        scene.finally([] { require(segments_out() == 0, "upstream has everything back"); });
+      },
+      {.preemptions = 1}));
+}
+
 /// The same while somebody looks for memory, who then gets it.
 TEST(PoolAway, WhoLooksFindsIt) {
   EXPECT_TRUE(explore::holds(

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "../fake_stream.hpp"
 #include "weir/buffer.hpp"
@@ -35,8 +37,7 @@ TEST(AskingStreams, CoversNothingThatIsClosedAfterIt) {
   EXPECT_TRUE(pool->try_allocate(2048, other).has_value()) << "what was closed before";
   EXPECT_TRUE(second.is_closed());
   in_the_middle = false;
-  EXPECT_FALSE(pool->try_allocate(4096, other).has_value())
-      << "the next question covers it, and is not answered";
+  EXPECT_FALSE(pool->try_allocate(4096, other).has_value()) << "the next question covers it, and is not answered";
   fake->finish(100);  // and whatever is asked later
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
@@ -57,6 +58,40 @@ TEST(AskingStreams, WhatWaitsForAnotherWaitsForTheEndedOneToo) {
   home->finish(1);
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
   while (pool->pool_stats().streams != 1) std::this_thread::yield();
+}
+
+// Memory of several pools waits for one stream, in turns, and part of it for another stream after that.
+TEST(AskingStreams, WhatPassesTogetherGoesBackToItsOwnPool) {
+  constexpr std::size_t each = 1024;
+  const PoolPtr pools[]{one_page(), one_page()};
+  auto *used = new test::FakeStream, *second = new test::FakeStream;
+  const Stream user{spi::Ref<spi::StreamState>::adopt(used)}, later{spi::Ref<spi::StreamState>::adopt(second)};
+  const Stream home(host_device()), other(host_device());
+  used->put(test::FakeStream::fill());
+  second->put(test::FakeStream::fill());
+  for (std::size_t i = 0; i < 8; ++i) {
+    Buffer buffer = pools[i % 2]->allocate(each, home);
+    if (i < 2) buffer.use_on(later);
+    buffer.use_on(user);
+    buffer.close();
+  }
+  const auto free_in = [&](const PoolPtr& pool) {
+    std::vector<Buffer> got;
+    while (auto buffer = pool->try_allocate(each, other)) got.push_back(std::move(*buffer));
+    return got.size();
+  };
+  EXPECT_EQ(free_in(pools[0]) + free_in(pools[1]), 0U);
+  used->finish(1);
+  EXPECT_EQ(free_in(pools[0]), 3U);
+  EXPECT_EQ(free_in(pools[1]), 3U);
+  second->finish(1);
+  EXPECT_EQ(free_in(pools[0]), 4U);
+  EXPECT_EQ(free_in(pools[1]), 4U);
+  for (const PoolPtr& pool : pools) {
+    EXPECT_EQ(pool->stats().in_use, 0U);
+    (void)pool->trim(0);
+    EXPECT_EQ(pool->stats().reserved, 0U) << "nothing of it is anywhere else";
+  }
 }
 
 }  // namespace
