@@ -2,11 +2,11 @@
 #include "releases.hpp"
 
 #include <algorithm>
-#include <map>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "device_queues.hpp"
 #include "thrown_by.hpp"
 #include "watcher.hpp"
 #include "weir/error.hpp"
@@ -278,13 +278,7 @@ class SegmentRelease final : public Release {
 };
 
 // For memory whose resource has counted it out.
-constinit sync::Mutex left_mutex;
-
-ReleaseQueue& queue_of(const spi::DeviceState& device) {
-  static auto& queues = *new std::map<const spi::DeviceState*, ReleaseQueue>;
-  const std::scoped_lock lock(left_mutex);
-  return queues.try_emplace(&device, device).first->second;
-}
+constinit DeviceQueues left_queues;
 
 // Call `function` with each queue of that device, hand over hand: a queue that it has in its hands stays in the list.
 template <class Function>
@@ -315,13 +309,13 @@ void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::functio
 void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std::uint64_t value) noexcept {
   spi::Segment* const left = segment.detach();  // leaked when it cannot be handed over
   try {
-    queue_of(*left->device).add(*new SegmentRelease(*left, stream, value));
+    left_queues.of(*left->device).add(*new SegmentRelease(*left, stream, value));
   } catch (const std::exception& error) {
     report_leak(*left->device, left->size, error.what());
   }
 }
 
-void drain_left(const spi::DeviceState& device) { queue_of(device).drain(); }
+void drain_left(const spi::DeviceState& device) { left_queues.of(device).drain(); }
 
 void give_back(spi::Segment& segment) noexcept {
   if (!segment.device->inherited) return segment.release();
@@ -355,11 +349,11 @@ bool settle_releases(const spi::DeviceState& device) noexcept {
 
 void fork_releases(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) {
-    left_mutex.lock();
+    left_queues.fork(moment);
     queues_mutex.lock();
   } else {
     queues_mutex.unlock();
-    left_mutex.unlock();
+    left_queues.fork(moment);
   }
 }
 

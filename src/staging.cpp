@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend_registry.hpp"
+#include "device_queues.hpp"
 #include "forks.hpp"
-#include "releases.hpp"
 #include "thrown_by.hpp"
 #include "weir/spi/block.hpp"
 
@@ -32,7 +32,6 @@ struct Cache {
   std::mutex mutex;
   std::optional<Stream> home;  // where staging memory is allocated: nobody's, so that it keeps no user's stream alive
   std::map<spi::DeviceState*, PerDevice> devices;
-  std::map<spi::DeviceState*, ReleaseQueue> returning;
 };
 
 Cache& cache() {
@@ -40,12 +39,7 @@ Cache& cache() {
   return instance;
 }
 
-// What is on its way back.
-ReleaseQueue& queue_of(spi::DeviceState& device) {
-  auto& all = cache();
-  const std::scoped_lock lock(all.mutex);
-  return all.returning.try_emplace(&device, device).first->second;
-}
+constinit DeviceQueues returning;  // to the cache
 
 void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
   auto& all = cache();
@@ -88,7 +82,7 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
   auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps its record: closing it early is safe
   auto points = shared->block()->uses();
   shared->block()->keep_uses();
-  run_after(queue_of(device), std::move(points), [&device, shared] {
+  run_after(returning.of(device), std::move(points), [&device, shared] {
     shared->block()->forget_uses();
     keep(device, std::move(*shared));
   });
@@ -126,10 +120,11 @@ void recycle_helper(Stream stream) {
 void fork_staging(spi::ForkMoment moment) noexcept {
   auto& mutex = cache().mutex;
   moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
+  returning.fork(moment);
 }
 
 void forget_staging(spi::DeviceState& device) {
-  (void)thrown_by([&] { queue_of(device).drain(); });  // what is on its way back to the cache arrives
+  (void)thrown_by([&] { returning.of(device).drain(); });  // what is on its way back to the cache arrives
   auto& all = cache();
   decltype(all.devices)::node_type ended;  // destroyed without the lock
   const std::scoped_lock lock(all.mutex);

@@ -16,12 +16,13 @@ namespace {
 
 void report_no_thread(std::error_code why) noexcept {
   constexpr const char* where = "release of memory";
-  if (why != std::errc::not_enough_memory) try {
-      const auto message = "no thread to wait for the last use of memory: " + why.message();
-      return report({why, where, message});
-    } catch (const std::bad_alloc&) {
-    }
-  report({why, where, "no thread to wait for the last use of memory: std::bad_alloc"});
+  try {
+    const auto reason = why == std::errc::not_enough_memory ? "std::bad_alloc" : why.message();
+    const auto message = "no thread to wait for the last use of memory: " + reason;
+    report({why, where, message});
+  } catch (const std::bad_alloc&) {
+    report({why, where, "no thread to wait for the last use of memory: std::bad_alloc"});
+  }
 }
 
 }  // namespace

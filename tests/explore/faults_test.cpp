@@ -5,37 +5,10 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "explore.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
-
-using explore::Fault;
-using explore::Scene;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
-
-struct Mailbox {
-  sync::Atomic<bool> full{false};
-  sync::Plain<int> letter{0};
-};
-
-/// A letter that is taken without an order.
-explore::Story message(std::memory_order read) {
-  return [=](Scene& scene) {
-    auto& box = scene.make<Mailbox>();
-    scene.thread([&box] {
-      box.letter = 1;
-      box.full.store(true, release);
-    });
-    scene.thread([&box, read] {
-      for (unsigned i = 0; !box.full.load(read); ++i) sync::pause(i);
-      explore::require(box.letter == 1, "the letter has arrived");
-    });
-  };
-}
 
 TEST(Faults, AWeakCompareExchangeMayFailForNoReason) {
   const auto story = [](bool weak) {
@@ -93,15 +66,15 @@ TEST(Faults, ThreadsCatchTheirOwnExceptions) {
 }
 
 TEST(Faults, AScheduleIsReplayed) {
-  const auto first = explore::search(message(relaxed));
+  const auto first = explore::search(message(release, relaxed));
   ASSERT_EQ(first.fault, Fault::race);
   ASSERT_EQ(setenv("WEIR_EXPLORE_REPLAY", first.schedule.c_str(), 1), 0);
-  const auto again = explore::search(message(relaxed));
-  const auto mended = explore::search(message(acquire));
+  const auto again = explore::search(message(release, relaxed));
+  const auto mended = explore::search(message(release, acquire));
   setenv("WEIR_EXPLORE_REPLAY", "0,3", 1);
-  const auto of_another = explore::search(message(relaxed));
+  const auto of_another = explore::search(message(release, relaxed));
   setenv("WEIR_EXPLORE_REPLAY", "0,,1", 1);
-  EXPECT_THROW((void)explore::search(message(relaxed)), std::invalid_argument);
+  EXPECT_THROW((void)explore::search(message(release, relaxed)), std::invalid_argument);
   unsetenv("WEIR_EXPLORE_REPLAY");
   EXPECT_EQ(again.runs, 1U);
   EXPECT_EQ(again.fault, Fault::race);
@@ -113,8 +86,8 @@ TEST(Faults, AScheduleIsReplayed) {
 
 /// The result of a search depends on the program only, so that a schedule means the same tomorrow.
 TEST(Faults, SearchesCountTheSame) {
-  const auto first = explore::search(message(acquire));
-  const auto second = explore::search(message(acquire));
+  const auto first = explore::search(message(release, acquire));
+  const auto second = explore::search(message(release, acquire));
   EXPECT_EQ(first.runs, second.runs);
   EXPECT_EQ(first.steps, second.steps);
   EXPECT_EQ(first.states, second.states);

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many threads push, one takes all: the usual way to give something back to another thread without a lock.
 
-#include "explore.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
-
-using explore::Fault;
-using explore::Scene;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
 
 struct Node {
   sync::Plain<int> value{0};

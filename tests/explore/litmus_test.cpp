@@ -7,19 +7,13 @@
 #include <set>
 #include <string>
 
-#include "explore.hpp"
 #include "heap.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
 
-using explore::Scene;
 using Outcomes = std::set<std::string>;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
-constexpr auto seq_cst = std::memory_order_seq_cst;
 
 struct Machine {
   sync::Atomic<int> x{0}, y{0}, z{0};

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Old acquaintances: two threads keep each other out with loads and stores alone.
 
-#include "explore.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
-
-using explore::Fault;
-using explore::Scene;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
-constexpr auto seq_cst = std::memory_order_seq_cst;
 
 // ---- Peterson -------------------------------------------------------------------------------------------------------
 

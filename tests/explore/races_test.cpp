@@ -5,40 +5,12 @@
 #include <memory>
 #include <mutex>
 
-#include "explore.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
 
-using explore::Fault;
-using explore::Scene;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
-constexpr auto acq_rel = std::memory_order_acq_rel;
-
 // ---- data races -----------------------------------------------------------------------------------------------------
-
-struct Mailbox {
-  sync::Atomic<bool> full{false};
-  sync::Plain<int> letter{0};
-};
-
-explore::Story message(std::memory_order write, std::memory_order read) {
-  return [=](Scene& scene) {
-    auto& box = scene.make<Mailbox>();
-    scene.name(box.letter, "letter");
-    scene.thread([&box, write] {
-      box.letter = 1;
-      box.full.store(true, write);
-    });
-    scene.thread([&box, read] {
-      for (unsigned i = 0; !box.full.load(read); ++i) sync::pause(i);
-      explore::require(box.letter == 1, "the letter has arrived");
-    });
-  };
-}
 
 TEST(Races, AMessageNeedsBothOrders) {
   EXPECT_TRUE(explore::holds(message(release, acquire)));

@@ -3,17 +3,10 @@
 
 #include <mutex>
 
-#include "explore.hpp"
-#include "weir/spi/sync.hpp"
+#include "small_programs.hpp"
 
 namespace weir::test {
 namespace {
-
-using explore::Fault;
-using explore::Scene;
-constexpr auto relaxed = std::memory_order_relaxed;
-constexpr auto acquire = std::memory_order_acquire;
-constexpr auto release = std::memory_order_release;
 
 TEST(Waiting, LocksInTwoOrdersAreADeadlock) {
   const auto story = [](bool crossed) {

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "making.hpp"
 #include "vulkan/tests/interpose.hpp"
 
 namespace weir::vulkan::test {
@@ -148,12 +149,7 @@ bool App::make_instance(std::string& reason) {
   features.enabledValidationFeatureCount = 1;
   features.pEnabledValidationFeatures = &synchronization;
   const std::array extensions{VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
-  VkApplicationInfo application{};
-  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-  application.apiVersion = VK_API_VERSION_1_2;
   VkInstanceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-  info.pApplicationInfo = &application;
   if (validated_) {
     info.pNext = &features;
     info.enabledLayerCount = 1;
@@ -161,7 +157,8 @@ bool App::make_instance(std::string& reason) {
     info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
     info.ppEnabledExtensionNames = extensions.data();
   }
-  if (GET(vkCreateInstance)(&info, nullptr, &instance) != VK_SUCCESS) {
+  instance = vulkan::test::make_instance(loader, info);
+  if (!instance) {
     reason = "vkCreateInstance failed";
     return false;
   }
@@ -170,29 +167,13 @@ bool App::make_instance(std::string& reason) {
 }
 
 bool App::make_device(std::string& reason) {
-  std::uint32_t count = 1;
-  const VkResult found = GET(vkEnumeratePhysicalDevices)(instance, &count, &physical);
-  if (found < 0 || count == 0) {
+  physical = first_device(loader, instance);
+  if (!physical) {
     reason = "no Vulkan device";
     return false;
   }
-  const float priority = 1;
-  VkDeviceQueueCreateInfo queues{};
-  queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  queues.queueCount = 1;  // of family 0, which computes on every driver we know
-  queues.pQueuePriorities = &priority;
-  VkPhysicalDeviceVulkan12Features features{};
-  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  features.timelineSemaphore = VK_TRUE;
-  const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
-  VkDeviceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-  info.pNext = &features;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queues;
-  info.enabledExtensionCount = 1;
-  info.ppEnabledExtensionNames = &extension;
-  if (GET(vkCreateDevice)(physical, &info, nullptr, &device) != VK_SUCCESS) {
+  device = vulkan::test::make_device(loader, instance, physical, 1);
+  if (!device) {
     reason = "vkCreateDevice failed";
     return false;
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "judged_vulkan.hpp"
+#include "making.hpp"
 #include "vulkan/tests/interpose.hpp"
 
 namespace weir::vulkan::test {
@@ -18,41 +19,20 @@ std::unique_ptr<Rig> Rig::create(std::string& reason, std::uint32_t queues) {
   const auto get = interpose::next_loader("WEIR_VULKAN_LIBRARY");
   if (!get || weir::test::judged_vulkan().empty()) return nullptr;
   std::unique_ptr<Rig> rig(new Rig);
-  VkApplicationInfo application{};
-  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-  application.apiVersion = VK_API_VERSION_1_2;
-  VkInstanceCreateInfo instance{};
-  instance.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-  instance.pApplicationInfo = &application;
-  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(VK_NULL_HANDLE, "vkCreateInstance"));
-  if (!create || create(&instance, nullptr, &rig->instance_) != VK_SUCCESS) return nullptr;
-  if (rig->instance_fn_.load(get, rig->instance_)) return nullptr;
-  std::uint32_t count = 1;
-  VkPhysicalDevice physical = VK_NULL_HANDLE;
-  if (rig->instance_fn_.vkEnumeratePhysicalDevices(rig->instance_, &count, &physical) < 0 || count == 0) return nullptr;
+  rig->instance_ = make_instance(get);
+  if (!rig->instance_ || rig->instance_fn_.load(get, rig->instance_)) return nullptr;
+  rig->physical_ = first_device(get, rig->instance_);
+  if (!rig->physical_) return nullptr;
   VkPhysicalDeviceProperties properties;
-  rig->instance_fn_.vkGetPhysicalDeviceProperties(physical, &properties);
+  rig->instance_fn_.vkGetPhysicalDeviceProperties(rig->physical_, &properties);
   reason = "the first device is a GPU, which is not judged";
   if (properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) return nullptr;
-  rig->physical_ = physical;
-
-  const std::vector<float> priorities(queues, 1.0F);
-  VkDeviceQueueCreateInfo of_family{};
-  of_family.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  of_family.queueCount = queues;
-  of_family.pQueuePriorities = priorities.data();
-  VkPhysicalDeviceVulkan12Features features{};
-  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  features.timelineSemaphore = VK_TRUE;
-  const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
-  VkDeviceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-  info.pNext = &features;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &of_family;
-  info.enabledExtensionCount = 1;
-  info.ppEnabledExtensionNames = &extension;
-  succeeds(rig->instance_fn_.vkCreateDevice(physical, &info, nullptr, &rig->device));
+  rig->device = make_device(get, rig->instance_, rig->physical_, queues);
+  if (!rig->device) {
+    reason = "vkCreateDevice failed";
+    ADD_FAILURE() << reason;
+    return nullptr;
+  }
   EXPECT_EQ(rig->fn.load(rig->instance_fn_.vkGetDeviceProcAddr, rig->device), nullptr);
   rig->queues.resize(queues);
   for (std::uint32_t i = 0; i < queues; ++i) rig->fn.vkGetDeviceQueue(rig->device, 0, i, &rig->queues[i]);
