@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/never_ends.hpp"
 #include "forks.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -196,10 +197,7 @@ class Closer {
   bool told_ = false;        // that all are stuck
 };
 
-Closer& closer() {
-  static auto& instance = *new Closer;  // leaked: files may outlive main
-  return instance;
-}
+Closer& closer() { return never_ends<Closer>(); }
 
 }  // namespace
 

@@ -5,8 +5,9 @@
 #include <map>
 #include <mutex>
 
-#include "forks.hpp"
+#include "base/never_ends.hpp"
 #include "block_store.hpp"
+#include "forks.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/backend.hpp"
 
@@ -77,10 +78,7 @@ struct Externals {
   std::map<spi::DeviceState*, std::shared_ptr<ExternalResource>> of;
 };
 
-Externals& externals() {
-  static auto& instance = *new Externals;  // leaked: buffers may outlive main
-  return instance;
-}
+Externals& externals() { return detail::never_ends<Externals>(); }
 
 ExternalResource& external_resource(spi::DeviceState& device) {
   const std::scoped_lock lock(externals().mutex);
@@ -109,8 +107,8 @@ Buffer detail::adopt_address(spi::DeviceState& device, std::uint64_t address, st
   device.check_process();
   const auto wrap = device.backend->segments->wrap;
   if (!wrap) {
-    throw Error(Errc::unsupported, "memory of " + device.describe() +
-                                       " has no address; use the backend's own function (vulkan::wrap)");
+    throw Error(Errc::unsupported,
+                "memory of " + device.describe() + " has no address; use the backend's own function (vulkan::wrap)");
   }
   auto segment = spi::Ref<spi::Segment>::adopt(wrap(device, address, bytes));
   segment->read_only = read_only;
@@ -127,8 +125,8 @@ Buffer Buffer::from_handle(const Device& device, std::uint64_t address, std::siz
                                             std::to_string(bytes) + " bytes names no memory");
   }
   if (bytes > UINT64_MAX - address) {
-    throw Error(Errc::invalid_argument, "Buffer::from_handle: " + std::to_string(bytes) +
-                                            " bytes reach beyond the address space");
+    throw Error(Errc::invalid_argument,
+                "Buffer::from_handle: " + std::to_string(bytes) + " bytes reach beyond the address space");
   }
   return detail::adopt_address(device.state(), address, bytes, false, std::move(release), stream);
 }

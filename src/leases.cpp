@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/never_ends.hpp"
 #include "base/own_thread.hpp"
 #include "closer.hpp"
 #include "file_pairs.hpp"
@@ -181,10 +182,7 @@ class Leases {
   std::uint64_t asked_ = 0, answer_ = 0;
 };
 
-Leases& leases() {
-  static auto& instance = *new Leases;  // leaked: leases may outlive main
-  return instance;
-}
+Leases& leases() { return never_ends<Leases>(); }
 
 }  // namespace
 

@@ -204,7 +204,10 @@ void ReleaseQueue::step(Release& release) noexcept {
   state.passed(release);
 }
 
-void ReleaseQueue::drain() { drain(*state_); }
+void ReleaseQueue::drain() {
+  Watcher::get().try_again();
+  drain(*state_);
+}
 
 void ReleaseQueue::drain(ReleaseState& state) {
   constexpr unsigned most_refusals = 80;
@@ -336,12 +339,14 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
 bool in_release() noexcept { return releasing(); }
 
 void drain_releases(const spi::DeviceState& device) noexcept {
+  Watcher::get().try_again();
   for_each_queue(device, [](ReleaseState& queue) {
     (void)thrown_by([&] { ReleaseQueue::drain(queue); });  // they go on by themselves
   });
 }
 
 bool settle_releases(const spi::DeviceState& device) noexcept {
+  Watcher::get().try_again();
   bool some = false;
   for_each_queue(device, [&](ReleaseState& queue) { some = queue.settle(false) || some; });
   return some;

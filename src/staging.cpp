@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend_registry.hpp"
+#include "base/never_ends.hpp"
 #include "device_queues.hpp"
 #include "forks.hpp"
 #include "thrown_by.hpp"
@@ -34,10 +35,7 @@ struct Cache {
   std::map<spi::DeviceState*, PerDevice> devices;
 };
 
-Cache& cache() {
-  static auto& instance = *new Cache;  // leaked: copies may be put on streams during exit
-  return instance;
-}
+Cache& cache() noexcept { return never_ends<Cache>(); }
 
 constinit DeviceQueues returning;  // to the cache
 

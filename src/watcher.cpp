@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/never_ends.hpp"
 #include "base/own_thread.hpp"
 #include "forks.hpp"
 #include "weir/error.hpp"
@@ -27,10 +28,7 @@ void report_no_thread(std::error_code why) noexcept {
 
 }  // namespace
 
-Watcher& Watcher::get() {
-  static auto& instance = *new Watcher;  // leaked: buffers may be closed during exit
-  return instance;
-}
+Watcher& Watcher::get() { return never_ends<Watcher>(); }
 
 void Watcher::watch(spi::Kept timeline) noexcept {
   spi::StreamState* const mine = timeline.detach();
@@ -52,12 +50,17 @@ void Watcher::post(spi::Job& job) noexcept {
   if (refused) report_no_thread(refused);
 }
 
+void Watcher::try_again() noexcept {
+  const Lock lock(mutex_);
+  if (!running_ && (watched_ || first_job_)) (void)ensure_thread();
+}
+
 bool Watcher::here() noexcept {
   const Lock lock(mutex_);
   return running_ && thread_ == sync::thread_id();
 }
 
-// Needs the lock. Whoever comes next tries again.
+// Needs the lock. Whoever comes next, or wants memory back, tries again.
 std::error_code Watcher::ensure_thread() noexcept {
   if (running_) {
     arrived_.notify_one();

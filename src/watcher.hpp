@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The thread of the library: looks after timelines whose queues nobody else may look after, and does what must not be done
-// where it comes up. It exists while there is something to do.
+// The thread of the library: looks after timelines whose queues nobody else may look after, and does what must not be
+// done where it comes up. It exists while there is something to do.
 
 #include <chrono>
 #include <mutex>
@@ -14,8 +14,8 @@
 
 namespace weir::detail {
 
-/// Looks at each timeline in turn, ever less often while nothing passes, and never for more than one part in `duty` of its
-/// time: what waits for long costs next to nothing, however much it is.
+/// Looks at each timeline in turn, ever less often while nothing passes, and never for more than one part in `duty` of
+/// its time: what waits for long costs next to nothing, however much it is.
 class Watcher {
  public:
   static Watcher& get();
@@ -23,6 +23,8 @@ class Watcher {
   /// Look after what waits for that timeline until nothing does.
   void watch(spi::Kept timeline) noexcept;
   void post(spi::Job& job) noexcept;
+  /// Start the thread if there is something to do for it and it could not be started before. Says nothing once more.
+  void try_again() noexcept;
   /// Whether this is its thread.
   [[nodiscard]] bool here() noexcept;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "context_scope.hpp"
+#include "destroying.hpp"
 #include "device.hpp"
 #include "segment.hpp"
 #include "sticky_errors.hpp"
@@ -16,8 +17,9 @@ namespace weir::cuda {
 DriverPool::~DriverPool() {
   if (!made() || gpu_.inherited) return;
   const ReleaseScope scope(gpu_.context(), gpu_);
-  report_failure(driver().StreamDestroy(frees_on_), "cuStreamDestroy", gpu_);
-  report_failure(driver().MemPoolDestroy(made()), "cuMemPoolDestroy", gpu_);
+  see_frees();  // so that an application may destroy its streams beside this
+  report_failure(destroy_stream(frees_on_), "cuStreamDestroy", gpu_);
+  report_failure(destroy_pool(made()), "cuMemPoolDestroy", gpu_);
 }
 
 CUmemoryPool DriverPool::handle() {
@@ -48,12 +50,12 @@ CUmemoryPool DriverPool::make() {
   cuuint64_t threshold = release_threshold_;
   const auto set = driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
   if (set != CUDA_SUCCESS) {
-    driver().MemPoolDestroy(pool);
+    (void)destroy_pool(pool);
     check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold_, " on ", gpu_);
   }
   const auto stream = driver().StreamCreate(&frees_on_, CU_STREAM_NON_BLOCKING);
   if (stream != CUDA_SUCCESS) {
-    driver().MemPoolDestroy(pool);
+    (void)destroy_pool(pool);
     check(stream, "cuStreamCreate", "on ", gpu_);
   }
   return pool;
@@ -76,6 +78,7 @@ bool DriverPool::free(CUdeviceptr address) noexcept {
 // at.
 void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream native) noexcept try {
   constexpr std::size_t few = 32;
+  constexpr int tries = 8;  // nobody asks for this event later, and without it the memory stays the driver's
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
     std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second); });
@@ -83,7 +86,10 @@ void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream
   }
   auto found = frees_.find(stream);
   if (found == frees_.end()) found = frees_.emplace(stream, events.take()).first;
-  if (driver().EventRecord(found->second->handle, native) != CUDA_SUCCESS) frees_.erase(found);
+  for (int round = 0; round < tries; ++round) {
+    if (driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS) return;
+  }
+  frees_.erase(found);
 } catch (const std::exception&) {  // trim() does not wait for it
 }
 
@@ -91,6 +97,14 @@ bool DriverPool::is_over(const PooledEvent& event) const noexcept {
   const auto state = driver().EventQuery(event.handle);
   if (state != CUDA_ERROR_NOT_READY) report_failure(state, "cuEventQuery", gpu_);
   return state == CUDA_SUCCESS;
+}
+
+// Those that are over. For some drivers the host has seen only what it waited for.
+void DriverPool::see_frees() noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [stream, free] : frees_) {
+    if (is_over(*free)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
+  }
 }
 
 std::vector<EventRef> DriverPool::take_frees() {
@@ -124,10 +138,7 @@ void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
       report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
     }
   } else {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& [stream, free] : frees_) {  // for some drivers the host has seen only what it waited for
-      if (is_over(*free)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
-    }
+    see_frees();
   }
   std::size_t keep = 0;  // what is in use stays whatever this says, and may look like more than it is
   if (bytes_to_keep != 0) {

@@ -51,12 +51,13 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   /// 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
   std::vector<EventRef> take_frees();
+  void see_frees() noexcept;
   [[nodiscard]] bool is_over(const PooledEvent& event) const noexcept;
 
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;
   std::atomic<CUmemoryPool> handle_{nullptr};
-  CUstream frees_on_ = nullptr;  // with the handle
+  CUstream frees_on_ = nullptr;            // with the handle
   mutable std::atomic<bool> lost_{false};  // with the device: what it holds is the driver's
 
   std::mutex mutex_;

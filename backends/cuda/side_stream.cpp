@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "context_scope.hpp"
+#include "destroying.hpp"
 #include "device.hpp"
 
 namespace weir::cuda {
@@ -15,7 +16,7 @@ SideStream::SideStream(Gpu& gpu) : gpu_(gpu) {
 
 SideStream::~SideStream() {
   const ReleaseScope scope(gpu_.context(), gpu_);
-  if (scope) report_failure(driver().StreamDestroy(handle_), "cuStreamDestroy", gpu_);
+  if (scope) report_failure(destroy_stream(handle_), "cuStreamDestroy", gpu_);
 }
 
 bool SideStream::is_busy() const noexcept {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
+#include "destroying.hpp"
 #include "ending.hpp"
 #include "host_calls.hpp"
 #include "stream_registry.hpp"
@@ -61,7 +62,7 @@ GpuStream* GpuStream::create(Gpu& gpu) {
   try {
     return new GpuStream(gpu, gpu.context(), native, true);
   } catch (...) {
-    driver().StreamDestroy(native);
+    (void)destroy_stream(native);
     throw;
   }
 }
@@ -74,7 +75,7 @@ void GpuStream::do_close() noexcept {
 void GpuStream::destroy() noexcept {
   if (owned_) {  // returns at once; the driver ends the stream when its work is done
     const ReleaseScope scope(context_, device());
-    if (scope) report_failure(driver().StreamDestroy(native_), "cuStreamDestroy", device());
+    if (scope) report_failure(destroy_stream(native_), "cuStreamDestroy", device());
   }
   delete this;
 }

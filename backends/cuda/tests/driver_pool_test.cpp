@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's pool of a resource: what it holds is counted, what nobody uses goes back when somebody asks, and nobody
 // waits for a stranger.
+#include <atomic>
 #include <future>
 
 #include "bytes.hpp"
@@ -132,6 +133,31 @@ TEST_F(DriverPools, WhatTheyKeepIsThereForOthersBeforeMemoryRunsOut) {
   }
   const auto paged = make_pool(cuda::make_vmm_resource(gpu()));
   EXPECT_TRUE(paged->try_allocate(bytes / 2 + bytes / 4, stream).has_value());
+}
+
+// Drivers crash when a pool with frees to come and a stream are destroyed at one time.
+TEST_F(DriverPools, EndBesideStreams) {
+  constexpr int rounds = 400;
+  const Stream held(gpu());
+  std::promise<void> opened;
+  held.call([gate = opened.get_future().share()] { gate.wait(); });  // in the driver, so that frees wait there
+  std::atomic<bool> over{false};
+  auto streams = std::async(std::launch::async, [&over] {
+    int ended = 0;
+    for (; !over; ++ended) (void)Stream(gpu());
+    return ended;
+  });
+  for (int i = 0; i < rounds; ++i) {
+    const Stream stream(gpu());
+    const ResourcePtr resource = make_resource(gpu(), MemoryKind::async);
+    Buffer buffer = resource->allocate(mib, stream);
+    stream.wait(held.record());
+    buffer.close();
+  }
+  over = true;
+  EXPECT_GT(streams.get(), 0);
+  opened.set_value();
+  held.synchronize();
 }
 
 TEST_F(DriverPools, CostNothingUntilTheyAreUsed) {

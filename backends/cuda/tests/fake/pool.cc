@@ -105,6 +105,9 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   ENTER("cuMemPoolDestroy");
   Pool* const pool = pool_of(call, handle);
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  if (ending_streams != 0 && (pool->used != 0 || !pool->unseen.empty())) {
+    violation(call, "beside a cuStreamDestroy, with frees that the host has not seen: real drivers crash");
+  }
   world().pools.erase(pool);
   world().ended_pools.insert(pool);
   pool->destroyed = true;

@@ -248,6 +248,13 @@ CUresult CUDAAPI cuStreamCreate(CUstream* handle, unsigned int flags) {
 
 /// Returns at once; the work on it is done. Also when it tells of a fault.
 CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
+  struct Ending {
+    Ending() {
+      ++fake::ending_streams;
+      std::this_thread::yield();
+    }
+    ~Ending() { --fake::ending_streams; }
+  } const ending;  // before the lock, for whoever has it
   ENTER_EVEN_AFTER_A_FAULT("cuStreamDestroy");
   auto* const stream = reinterpret_cast<Stream*>(handle);
   if (!world().streams.count(stream) || stream->ended) {

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -268,6 +269,8 @@ void push_wait(const char* call, Stream* stream, const RecordRef& record);
 // pool.cc
 /// The host has synchronized: pools give back what is above their threshold.
 void synchronized();
+/// Threads that are inside cuStreamDestroy, or on their way in.
+inline std::atomic<int> ending_streams{0};
 /// Memory of a pool goes back to it: by the host, or as that piece of a stream's work.
 void give_to_pool(Pool& pool, std::size_t bytes);
 void give_to_pool(Pool& pool, std::size_t bytes, Id stream, std::uint64_t work);

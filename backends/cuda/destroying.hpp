@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The driver's calls that end streams and pools, one at a time. Beside each other they crash: cuMemPoolDestroy on one
+// thread while cuStreamDestroy ends, on another, a stream on which memory of that pool was freed, before any
+// cuEventSynchronize or cuStreamSynchronize has seen the free (seen with driver 580.159 within a second of such calls;
+// one at a time, never).
+
+#include "driver.hpp"
+
+namespace weir::cuda {
+
+CUresult destroy_stream(CUstream stream) noexcept;
+CUresult destroy_pool(CUmemoryPool pool) noexcept;
+
+}  // namespace weir::cuda
