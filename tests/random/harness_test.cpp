@@ -40,15 +40,15 @@ const std::string scene =
 
 TEST(ProgramText, ComesBackTheSame) {
   std::set<Verb> verbs;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  constexpr auto all = static_cast<std::size_t>(Verb::lose);  // but that one, which is for this file
+  for (std::uint64_t seed = 1; seed <= 300 || (verbs.size() < all && seed <= 3000); ++seed) {
     const Program program = generate(seed, few_memories());
     EXPECT_EQ(parse(to_text(program)), program) << seed;
     EXPECT_EQ(generate(seed, few_memories()), program) << seed;
     EXPECT_EQ(defined_part(program), program) << seed;
     for (const Op& op : program) verbs.insert(op.verb);
   }
-  // All but "lose", which is for this file.
-  EXPECT_EQ(verbs.size(), static_cast<std::size_t>(Verb::lose));
+  EXPECT_EQ(verbs.size(), all);
 }
 
 TEST(ProgramText, RefusesOtherText) {
