@@ -15,7 +15,7 @@ void Points::add(StreamState& stream, std::uint64_t value, How how, std::size_t 
   }
   reserve(1 + spare);
   entries_.push_back({&stream, value, how == How::use});
-  how == How::use ? stream.retain() : stream.keep();
+  how == How::use ? stream.retain_memory() : stream.keep();
 }
 
 std::vector<Point> Points::list() const {
@@ -25,7 +25,7 @@ std::vector<Point> Points::list() const {
   return points;
 }
 
-void Points::drop(const Entry& entry) noexcept { entry.used ? entry.stream->release() : entry.stream->unkeep(); }
+void Points::drop(const Entry& entry) noexcept { entry.used ? entry.stream->release_memory() : entry.stream->unkeep(); }
 
 void Points::clear() noexcept {
   while (!entries_.empty()) drop_last();
@@ -43,7 +43,7 @@ void Points::keep() noexcept {
     entry.stream->keep();
     entry.stream->awaited(entry.value);
     entry.used = false;
-    entry.stream->release();
+    entry.stream->release_memory();
   }
 }
 
