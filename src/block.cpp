@@ -76,7 +76,7 @@ std::vector<Point> Block::uses() {
 void Block::mark_uses() noexcept {
   const BlockGuard guard(*this);
   if (!uses_) return;
-  for (const auto& entry : uses_->entries()) (void)entry.stream->reached(entry.value);
+  for (const auto& entry : uses_->entries()) entry.stream->mark_used(entry.value);
 }
 
 // Nobody is inside any more, but for a thread that the fork left in the parent.

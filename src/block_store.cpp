@@ -59,14 +59,14 @@ void BlockStore::trim() noexcept {
 }
 
 spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
-  auto reference = spi::Ref<spi::StreamState>::retain(&stream.state());
   const std::scoped_lock lock(mutex_);
   if (!free_) free_ = new Stored;
   Stored* block = std::exchange(free_, static_cast<Stored*>(free_->next));
   if (out_++ == 0) self_ = resource.shared_from_this();
   block->store = this;
   block->resource = &resource;
-  block->stream = reference.detach();
+  block->stream = &stream.state();
+  block->stream->retain_memory();
   block->owners.store(1, std::memory_order_relaxed);
   block->next = nullptr;
   return *block;
@@ -75,7 +75,8 @@ spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
 void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
   auto& stored = static_cast<Stored&>(block);
   stored.listener = &listener;
-  const auto home = spi::Ref<spi::StreamState>::adopt(std::exchange(block.stream, nullptr));  // dropped last
+  const auto last = [](spi::StreamState* stream) { stream->release_memory(); };
+  const std::unique_ptr<spi::StreamState, decltype(last)> home(std::exchange(block.stream, nullptr));
   if (block.segment->device->inherited) {
     block.forget_uses();
     return stored.run();

@@ -15,7 +15,7 @@ void Points::add(StreamState& stream, std::uint64_t value, How how, std::size_t 
   }
   reserve(1 + spare);
   entries_.push_back({&stream, value, how == How::use});
-  how == How::use ? stream.retain() : stream.keep();
+  how == How::use ? stream.retain_memory() : stream.keep();
 }
 
 std::vector<Point> Points::list() const {
@@ -27,7 +27,7 @@ std::vector<Point> Points::list() const {
 
 void Points::drop(const Entry& entry) noexcept {
   if (entry.used) {
-    entry.stream->release();
+    entry.stream->release_memory();
   } else if (!entry.tag) {
     entry.stream->unkeep();
   }
@@ -49,7 +49,7 @@ void Points::keep() noexcept {
     if (!entry.tag) entry.stream->keep();
     entry.stream->awaited(entry.value);
     entry.used = false;
-    entry.stream->release();
+    entry.stream->release_memory();
   }
 }
 

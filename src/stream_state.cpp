@@ -88,7 +88,8 @@ std::uint64_t StreamState::put(Op op) {
   if (queue_.empty() && !must_hold(op)) {
     take_turn(lock);
     if (queue_.empty() && !must_hold(op) && !lost()) {
-      if (sealed_) {
+      const auto* const mark = std::get_if<MarkOp>(&op);
+      if (sealed_ || (mark && mark->looks && !may_look())) {
         end_turn(lock);
         throw Error(Errc::closed,
                     "stream " + std::to_string(id_) + " on " + device_->describe() + " has no handle any more");
@@ -167,7 +168,7 @@ void StreamState::mark_up_to(std::uint64_t value) {
 // function may ask this stream.
 void StreamState::end_turn(Lock& lock) noexcept {
   bool newly_lost = false;
-  if (std::exchange(mark_wanted_, false) && !lost() && !sealed_) {
+  if (std::exchange(mark_wanted_, false) && !lost() && may_look()) {
     lock.unlock();
     const auto refused = detail::thrown_by([&] { mark_in_turn(); });
     newly_lost = refused && says_gone(refused) && become_lost(refused);
@@ -182,16 +183,18 @@ void StreamState::end_turn(Lock& lock) noexcept {
   lock.lock();
 }
 
-std::uint64_t StreamState::position() noexcept {
+// Of a stream that was forgotten, those who look hear of what was marked then.
+std::uint64_t StreamState::position(MarkOp mark) noexcept {
   if (!foreign() || detail::OwnThread::here()) return issued_.load(std::memory_order_acquire);
   try {
-    return mark();
+    return put(mark);
   } catch (...) {
     // No operation can be put now, but others may have used the native stream: a number that finished() will mark.
     Lock lock(mutex_);
     changed_.wait(lock, [&] { return !inside_; });
     const auto last = issued_.load(std::memory_order_relaxed);
     if (sealed_) return last;
+    if (mark.looks && forgotten_) return marked_.load(std::memory_order_acquire);
     issued_.store(last + 1, std::memory_order_release);
     detail::raise(submitted_, last + 1);
     return last + 1;
@@ -226,7 +229,7 @@ bool StreamState::reached(std::uint64_t value) noexcept {
 // False when somebody else has the turn, who marks then; and when nobody can.
 bool StreamState::try_mark() {
   Lock lock(mutex_);
-  if (sealed_) return false;
+  if (!may_look()) return false;
   if (turn_ != next_turn_ || forking_) {
     mark_wanted_ = true;
     return false;
@@ -273,10 +276,13 @@ void StreamState::ensure_marked(std::uint64_t value) {
   device_->check_process();
   Lock lock(mutex_);
   take_turn(lock);
-  const bool possible = !sealed_;
+  const bool possible = !sealed_, forgotten = forgotten_;
   lock.unlock();
   const auto refused = detail::thrown_by([&] {
-    if (possible && marked_.load(std::memory_order_acquire) < value) mark_in_turn();
+    if (!possible || marked_.load(std::memory_order_acquire) >= value) return;
+    if (forgotten)
+      throw Error(Errc::unsupported, "nobody names stream " + std::to_string(id_) + " on " + device_->describe());
+    mark_in_turn();
   });
   lock.lock();
   end_turn(lock);

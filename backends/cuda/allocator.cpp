@@ -23,33 +23,46 @@ namespace {
 constexpr std::size_t most_lanes = 64;
 
 /// A stream of the application's, and ours beside it. Both are ordered after each other where memory changes
-/// hands, and only there.
+/// hands, and only there. Between the calls that name the application's stream nobody may ask it, so a lane keeps
+/// its timeline as memory does.
 struct Lane {
-  Lane(Stream theirs, Stream ours) : app(std::move(theirs)), own(std::move(ours)) {}
+  Lane(const Stream& theirs, Stream ours) : own(std::move(ours)), app_(theirs.state()) { app_.retain_memory(); }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  ~Lane() { app_.release_unasked(); }
+
+  /// In a call that names it.
+  [[nodiscard]] Stream app() const noexcept {
+    (void)app_.try_retain();
+    return Stream(spi::Ref<spi::StreamState>::adopt(&app_));
+  }
 
   /// Order `app` after what the resource put on `own`. Mostly that is nothing.
   void take_over() {
     const std::scoped_lock lock(mutex);
     if (own.state().issued() <= covered) return;
     const Event point = own.record();
-    app.wait(point);
+    app().wait(point);
     covered = std::max(covered, point.value());
   }
 
   /// Order `own` after `app`.
   void hand_back() {
     const std::scoped_lock lock(mutex);
-    const Event point = app.record();
+    const Event point = app().record();
     const auto value = own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
     // A wait for its own past is nothing that `app` has to wait for. Were the point over, `value` might be
     // another's.
     if (value == covered + 1 && !point.done()) covered = value;
   }
 
-  const Stream app, own;
+  const Stream own;
   std::mutex mutex;
   std::uint64_t covered = 0;    // what is on `own` up to here, `app` is ordered after
   std::uint64_t last_used = 0;  // guarded by the lock of all lanes
+
+ private:
+  spi::StreamState& app_;
 };
 using LanePtr = std::shared_ptr<Lane>;
 
@@ -177,7 +190,8 @@ void Allocator::deallocate(CUstream_st* stream, void* address) noexcept {
   try {
     const LanePtr lane = state_->lane(stream);
     if (block.stream == &lane->own.state()) return lane->hand_back();
-    block.used(lane->app.state(), lane->app.record().value());
+    const Stream app = lane->app();
+    block.used(app.state(), app.record().value());
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     if (known && known->code() == Errc::device_lost) return;

@@ -28,15 +28,20 @@ void Core::count_flagged(Cache& cache) noexcept {
   Shard& shard = cache.shard;
   ResourcePtr keep;  // goes last, maybe with the pool
   if (cache.closes.flags() & CloseCount::releases) keep = handle_or_none();
-  spi::Ref<spi::StreamState> orphan;
+  spi::StreamState* orphan = nullptr;
   bool ends = false, releases = false;
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    if (shard.flags & CloseCount::orphaned) {  // until the buffer is counted
+      lock.unlock();
+      shard.stream.mark_forgotten();
+      lock.lock();
+    }
     list(cache);
     cache.closes.add_flagged();
     const auto flags = shard.flags;
     if (flags == 0 || shard.live() != 0) return;
-    if (flags & CloseCount::orphaned) orphan = spi::Ref<spi::StreamState>::adopt(&shard.stream);
+    if (flags & CloseCount::orphaned) orphan = &shard.stream;
     if (flags & CloseCount::abandoned) {
       --abandoned_;
       ends = at_end();
@@ -46,6 +51,7 @@ void Core::count_flagged(Cache& cache) noexcept {
   }
   if (ends) delete this;
   if (keep && releases) release_idle(std::move(keep));
+  if (orphan) orphan->release_memory();
 }
 
 // The range belongs to the queues of the streams that it waits for, one after another, and comes back from the last.

@@ -14,7 +14,7 @@ class CloseCount {
   /// What a close means besides.
   enum Flag : std::uint64_t {
     unlisted = 1,   ///< the pool does not know that the cache has anything to give to others
-    orphaned = 2,   ///< its shard holds the last use of the stream, for the live buffers
+    orphaned = 2,   ///< nobody named the stream, and its shard holds a use of it for the live buffers
     abandoned = 4,  ///< the pool goes when the last of these comes back
     releases = 8,   ///< the pool has a release threshold
   };

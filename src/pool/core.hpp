@@ -76,7 +76,7 @@ class Core final : public Pool {
   // look.cpp
   struct Asked {
     Shard* shard;
-    bool awaited, gives, named;
+    bool awaited, gives;
     spi::Progress progress{};
   };
   struct Effort {
@@ -150,7 +150,7 @@ class Core final : public Pool {
   void reserve_addresses();
   ResourcePtr do_handle() override;
   void abandon() noexcept;
-  [[nodiscard]] bool keeps_stream(Shard& shard) noexcept;
+  void stream_forgotten(Shard& shard) noexcept;
   void stream_closed(Shard& shard, std::uint64_t last) noexcept;
   spi::AttachmentEvents::Answer stream_over(Shard& shard) noexcept;
   static void set_flags(Shard& shard, std::uint64_t flags) noexcept;

@@ -155,7 +155,7 @@ void Core::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
 const spi::AttachmentEvents Core::stream_events{
     [](void* object) noexcept {
       auto& shard = *static_cast<Shard*>(object);
-      return !shard.unlinked.load(std::memory_order_acquire) && shard.core.keeps_stream(shard);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.core.stream_forgotten(shard);
     },
     [](void* object, std::uint64_t last) noexcept {
       auto& shard = *static_cast<Shard*>(object);
@@ -167,15 +167,15 @@ const spi::AttachmentEvents Core::stream_events{
       return shard.core.stream_over(shard);
     }};
 
-// Live buffers need the stream's position when they are closed.
-bool Core::keeps_stream(Shard& shard) noexcept {
+// Live buffers need the stream's position when they are closed. The use that they have is given up with the last of them.
+void Core::stream_forgotten(Shard& shard) noexcept {
   const Lock lock(mutex_);
+  if (shard.flags & CloseCount::orphaned) return;  // since it was forgotten before
   set_flags(shard, CloseCount::orphaned);
   visit_caches_of(shard);
   shard.for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
-  if (shard.live() != 0) return true;
+  if (shard.live() != 0) return shard.stream.retain_memory();
   clear_flags(shard, CloseCount::orphaned);
-  return false;
 }
 
 void Core::stream_closed(Shard& shard, std::uint64_t last) noexcept {
@@ -199,7 +199,7 @@ spi::AttachmentEvents::Answer Core::stream_over(Shard& shard) noexcept {
 
 // All that the stream had is everybody's.
 void Core::empty_over(Shard& shard, std::size_t ranges) noexcept {
-  const Asked itself{&shard, false, true, false, {0, shard.last}};
+  const Asked itself{&shard, false, true, {0, shard.last}};
   empty_caches({&itself, 1}, {}, ranges);
   clear_pending(shard, shard.last, ranges);
   settle_place(shard);
@@ -257,8 +257,7 @@ void Core::give_back_all() noexcept {
   }
   while (Shard* const shard = shards_) {
     shards_ = shard->next;
-    using Named = spi::StreamState::Named;
-    const auto progress = shard->stream.progress(Named::yes);
+    const auto progress = shard->stream.progress();
     const auto closed = [&](const Range& range) {
       const auto last = std::max(range.closed_at(), progress.outside);
       if (last > progress.over) pass_on(range, shard->stream, last);

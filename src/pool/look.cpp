@@ -22,8 +22,7 @@ std::size_t Core::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
   std::size_t count = 0;
   const auto add = [&](Shard& shard) {
     ++shard.pins;
-    const bool named = (shard.flags & CloseCount::orphaned) == 0;
-    asked[count++] = {&shard, shard.awaited != 0 || shard.closed, shard.unemptied != 0 || shard.has_pending(), named};
+    asked[count++] = {&shard, shard.awaited != 0 || shard.closed, shard.unemptied != 0 || shard.has_pending()};
   };
   if (first && first->next_asked) add(*first);
   for (auto left = std::min({asked_count_, effort.streams, most_at_once - count}); left != 0; --left) {
@@ -71,9 +70,8 @@ void Core::look_at_all(Lock& lock) {
 std::size_t Core::ask(std::span<Asked> asked, std::size_t ranges) noexcept {
   std::size_t passed = 0;
   for (Asked& one : asked) {
-    using Named = spi::StreamState::Named;
     if (one.awaited) passed += one.shard->stream.settle(ranges);
-    if (one.gives) one.progress = one.shard->stream.progress(one.named ? Named::yes : Named::no);
+    if (one.gives) one.progress = one.shard->stream.progress();
   }
   return passed;
 }

@@ -22,7 +22,7 @@ struct Beside {
   sync::Atomic<int>* ended = nullptr;
 };
 
-constexpr spi::AttachmentEvents events{[](void*) noexcept { return false; },
+constexpr spi::AttachmentEvents events{[](void*) noexcept {},
                                        [](void* object, std::uint64_t) noexcept {
                                          require(static_cast<Beside*>(object)->closed.fetch_add(1) == 0,
                                                  "it is closed once");

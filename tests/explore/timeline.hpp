@@ -26,6 +26,15 @@ class Timeline final : public spi::StreamState {
   void finish(std::uint64_t value) noexcept { done_.store(value, std::memory_order_release); }
   /// From now on it does at once what is marked.
   void finish_all() noexcept { finish(~std::uint64_t{0}); }
+  /// An application's: put a kernel there beside the library, which runs until it is ended. What was marked before is done at
+  /// once, what is marked later is not. The driver has a lock, so that calls for one stream come one after another.
+  void start_kernel() noexcept { kernel_.fetch_or(1); }
+  void end_kernel() noexcept {
+    kernel_.fetch_and(0);
+    done_.store(~std::uint64_t{0});
+  }
+  /// The application destroys the native stream.
+  void end_native() noexcept { native_ended_.store(true); }
   /// Of the operations that the driver has taken.
   [[nodiscard]] std::uint64_t last_taken() const noexcept { return last_taken_; }
   /// The last value that the driver can be asked about.
@@ -47,6 +56,7 @@ class Timeline final : public spi::StreamState {
   explore::Section front_;  // the first group: one thread at a time
   sync::Plain<std::uint64_t> last_taken_ = 0;
   sync::Atomic<bool> native_ended_{false};
+  sync::Atomic<std::uint64_t> kernel_{0};
   sync::Atomic<std::uint64_t> marked_{0}, done_{0};
 };
 

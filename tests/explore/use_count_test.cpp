@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count of a stream's uses: who finds the stream by its native handle gains a use, or sees that it has ended.
+// The counts of a stream's uses: who finds the stream by its native handle gains a use, or sees that it has ended; and whoever
+// names it last has something to do before it ends, which memory alone cannot do.
 
 #include "weir/spi/use_count.hpp"
 #include "explore.hpp"
@@ -16,7 +17,7 @@ using spi::UseCount;
 struct Used {
   UseCount uses;
   sync::Plain<int> data{0};
-  sync::Atomic<int> ends{0};
+  sync::Atomic<int> put{0}, covered{0}, ends{0};
 
   /// With a use in hand.
   void use() {
@@ -24,33 +25,49 @@ struct Used {
     require(ends.load(std::memory_order_relaxed) == 0, "nor has what it holds");
     (void)data.get();
   }
+  /// With one that names it: something that whoever names it last has to see.
+  void put_something() {
+    use();
+    put.fetch_add(1, std::memory_order_relaxed);
+  }
   /// As a stream drops one.
   void release() {
-    while (!uses.drop()) {
-      const auto seen = uses.look();
-      if (!UseCount::is_last(seen)) continue;
-      if (!uses.end(seen)) continue;
-      require(ends.fetch_add(1, std::memory_order_relaxed) == 0, "it ends once");
-      data = data + 1;  // races with every use that is not over
-      return;
+    if (uses.drop()) return;
+    use();  // it is one of memory now
+    const int seen = put.load(std::memory_order_relaxed);
+    auto before = covered.load(std::memory_order_relaxed);
+    while (before < seen && !covered.compare_exchange_weak(before, seen, std::memory_order_relaxed)) {
     }
+    release_memory();
+  }
+  void release_memory() {
+    if (!uses.drop_memory()) return;
+    require(ends.fetch_add(1, std::memory_order_relaxed) == 0, "it ends once");
+    require(covered.load(std::memory_order_relaxed) == put.load(std::memory_order_relaxed), "all that was put was seen");
+    data = data + 1;  // races with every use that is not over
   }
   bool borrow() {
     if (!uses.try_add()) {
       require(uses.ended(), "only an end keeps it from being borrowed");
       return false;
     }
-    use();
+    put_something();
     release();
     return true;
   }
 };
 
+void expect_end(const Used& shared) {
+  auto& uses = const_cast<UseCount&>(shared.uses);
+  require(shared.ends == 1 && uses.ended(), "in the end nobody uses it");
+  require(!uses.try_add(), "and nobody will");
+}
+
 explore::Story borrowed(int borrowers, int times) {
   return [=](Scene& scene) {
     auto& shared = scene.make<Used>();
     scene.thread([&shared] {
-      shared.use();
+      shared.put_something();
       shared.release();
     });
     for (int i = 0; i < borrowers; ++i) {
@@ -59,10 +76,7 @@ explore::Story borrowed(int borrowers, int times) {
         }
       });
     }
-    scene.finally([&shared] {
-      require(shared.ends == 1 && shared.uses.ended(), "in the end nobody uses it");
-      require(!shared.uses.try_add(), "and nobody will");
-    });
+    scene.finally([&shared] { expect_end(shared); });
   };
 }
 
@@ -76,40 +90,47 @@ TEST(UseCount, TwoHoldersDrop) {
     shared.uses.add();
     for (int i = 0; i < 2; ++i) {
       scene.thread([&shared] {
-        shared.use();
+        shared.put_something();
         shared.release();
       });
     }
     scene.thread([&shared] { shared.borrow(); });
-    scene.finally([&shared] { require(shared.ends == 1, "it has ended"); });
+    scene.finally([&shared] { expect_end(shared); });
   }));
 }
 
-/// What is found out between the look and the end counts only if nobody came and went meanwhile: a borrower may have
-/// left something that the stream must not end without.
-TEST(UseCount, WhoCameAndWentIsNoticed) {
+/// Memory keeps it from ending, so that it can be borrowed again; and ends it, but not before whoever named it last is done.
+TEST(UseCount, MemoryAgainstTheLastDropAndABorrower) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
-    auto& uses = scene.make<UseCount>();
-    auto& left_behind = scene.make<sync::Atomic<bool>>(false);
-    scene.thread([&] {
-      for (;;) {
-        const auto seen = uses.look();
-        const bool empty = !left_behind.load(std::memory_order_relaxed);
-        if (UseCount::is_last(seen) && uses.end(seen)) {
-          require(empty == !left_behind.load(std::memory_order_relaxed), "it ends with what was seen");
-          return;
-        }
-        if (!UseCount::is_last(seen) && uses.drop()) return;
-      }
+    auto& shared = scene.make<Used>();
+    shared.uses.add_memory();
+    scene.thread([&shared] {
+      shared.use();
+      shared.release_memory();
     });
-    scene.thread([&] {
-      if (!uses.try_add()) return;
-      left_behind.store(true, std::memory_order_relaxed);
-      while (!uses.drop()) {
-        if (const auto seen = uses.look(); UseCount::is_last(seen) && uses.end(seen)) return;
-      }
+    scene.thread([&shared] {
+      shared.put_something();
+      shared.release();
     });
-    scene.finally([&] { require(uses.ended(), "it has ended"); });
+    scene.thread([&shared] { shared.borrow(); });
+    scene.finally([&shared] { expect_end(shared); });
+  }));
+}
+
+/// Whoever owns memory of it may gain one of memory more, for other memory.
+TEST(UseCount, MemoryOfTwoOwners) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    auto& shared = scene.make<Used>();
+    shared.uses.add_memory();
+    scene.thread([&shared] {
+      shared.uses.add_memory();
+      shared.release_memory();
+      shared.use();
+      shared.release_memory();
+    });
+    scene.thread([&shared] { shared.release(); });
+    scene.thread([&shared] { shared.borrow(); });
+    scene.finally([&shared] { expect_end(shared); });
   }));
 }
 

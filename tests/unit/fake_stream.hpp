@@ -47,6 +47,8 @@ class FakeStream final : public spi::StreamState {
     finished_ = value;
     changed_.notify_all();
   }
+  /// It did, and nobody needs to ask.
+  void finish_unasked(std::uint64_t value) noexcept { complete(value); }
   /// The next submission throws.
   void refuse_next() { refuse_ = true; }
   /// Every question from now on throws.

@@ -14,9 +14,9 @@ namespace weir::spi {
 /// locks; must not ask a driver, and must not drop a use of any stream.
 struct AttachmentEvents {
   enum class Answer { done, more, gone };
-  /// The last use of the stream is about to be given up. True when the object needs the stream: it has taken that use
-  /// over then, and drops it later.
-  bool (*keeps)(void* object) noexcept;
+  /// Nobody names the stream any more. An object that has live memory there holds a use of memory from now on, and before
+  /// it gives such memory back it calls mark_forgotten(). Called each time that this comes about.
+  void (*forgotten)(void* object) noexcept;
   /// Nobody uses the stream any more; its last value is `last`.
   void (*closed)(void* object, std::uint64_t last) noexcept;
   /// That value has been passed. `more`: there is more to do than one call should, it is called again. `gone`: the

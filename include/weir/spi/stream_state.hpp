@@ -68,8 +68,11 @@ struct PrefetchOp {
   DeviceState* to;
 };
 
-/// Nothing; makes a point that can be observed.
-struct MarkOp {};
+/// Nothing; makes a point that can be observed. With `looks`, for somebody who does not name the timeline: not put when
+/// nobody does.
+struct MarkOp {
+  bool looks = false;
+};
 
 /// Work that the backend has put on its native stream already: gives it a number.
 struct NativeOp {};
@@ -85,9 +88,11 @@ struct Progress {
 /// A timeline. Values grow by one per operation; a value is *submitted* once the driver has it and *reached* once it is
 /// complete. Everything public is thread-safe.
 ///
-/// It has two counts. A *use* (Ref) is held by whoever may name the stream: Streams, Events, live Buffers. With the last use
-/// the timeline is *closed*: its native stream is the application's to destroy, and nobody asks the driver about it again,
-/// only about events recorded before. Whoever merely waits for a point of it *keeps* it (Kept), as does the queue of what waits.
+/// It has two counts. A *use* is held by whoever names the stream, which are Streams and Events (Ref), and by live memory that
+/// was allocated or used on it. When nobody names it any more it is *forgotten*: what others put on its native stream is marked,
+/// and from then on only owners of its memory ask that stream. With the last use the timeline is *closed*: nobody asks the
+/// native stream again, only events recorded before. Whoever merely waits for a point of it *keeps* it (Kept), as does the
+/// queue of what waits.
 class StreamState {
  public:
   explicit StreamState(DeviceState& device);
@@ -101,18 +106,23 @@ class StreamState {
   /// submits it later. Throws what the driver's refusal throws, then nothing was put.
   std::uint64_t put(Op op);
 
-  /// A value that covers all work so far, also work that came from outside weir, which costs a driver call. On the library's
-  /// own threads it covers work from outside only up to the last value: they may not ask an application's stream.
-  std::uint64_t position() noexcept;
+  /// A value that covers all work so far, also work that came from outside weir, which costs a driver call. On the
+  /// library's own threads it covers work from outside only up to the last value: they may not ask an application's
+  /// stream.
+  std::uint64_t position() noexcept { return position(MarkOp{}); }
   /// As above, and recorded in the driver now, so that it does not cover later work.
   std::uint64_t mark();
   /// The last value given out; costs one load. Work from outside weir may come after it.
   std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
-  /// Of a stream on which others put work: cover what they have put until now, so that nobody needs to ask later.
+  /// By an owner of memory that was allocated here, before the memory is given back, or another's: of a stream on which
+  /// others put work, cover what they have put until now. Nobody may ask later when nobody names it any more.
   void mark_outside() noexcept;
-  /// How far the work is; asks the driver. Of an application's stream that nobody may name any more, only what was marked.
-  enum class Named { yes, no };
-  Progress progress(Named named) noexcept;
+  /// The same, but only if nobody names it: else whoever names it last does.
+  void mark_forgotten() noexcept;
+  /// By an owner of memory that was used here up to `value`, likewise.
+  void mark_used(std::uint64_t value) noexcept;
+  /// How far the work is; asks the driver. Of an application's stream that nobody names, only what was marked.
+  Progress progress() noexcept;
 
   /// Whether `value` is complete. Never blocks; may submit a marker and flush. False also when the driver could not be
   /// asked just now: while somebody captures the stream, without memory.
@@ -154,13 +164,18 @@ class StreamState {
   /// Throw the error that ended it, if any.
   void throw_if_lost();
 
-  // Uses.
+  // Uses by those who name it: the native stream is there for as long.
   void retain() noexcept { uses_.add(); }
-  /// As retain, unless the timeline is closed; for those that hold no use.
-  bool try_retain() noexcept { return uses_.try_add(); }
+  /// As retain, unless the timeline is closed; for those that hold no such use.
+  bool try_retain() noexcept;
   void release() noexcept {
-    if (!uses_.drop()) release_last();
+    if (!uses_.drop()) forget();
   }
+  // Uses by memory: live, and allocated or used here. Whether it has an owner who knows the native stream is not known.
+  void retain_memory() noexcept { uses_.add_memory(); }
+  void release_memory() noexcept;
+  /// The same for somebody who is no owner of memory: the native stream is not asked, whatever that loses.
+  void release_unasked() noexcept;
   [[nodiscard]] bool closed() const noexcept { return uses_.ended(); }
 
   void keep() noexcept { kept_.fetch_add(1, std::memory_order_relaxed); }
@@ -249,11 +264,17 @@ class StreamState {
   void start_worker();
   void work() noexcept;
 
+  std::uint64_t position(MarkOp mark) noexcept;
+  /// Needs the lock, or the turn: whether those who neither name it nor own memory of it may use the native stream.
+  bool may_look() const noexcept { return !sealed_ && !forgotten_; }
+
   // stream_ends.cpp
   friend class AttachmentLock;
-  void release_last() noexcept;
+  void forget() noexcept;
+  void tell_forgotten() noexcept;
+  void become_forgotten() noexcept;
+  [[nodiscard]] bool owes() const noexcept;
   [[nodiscard]] bool has_memory() const noexcept;
-  bool kept_in_use() noexcept;
   void close() noexcept;
   std::uint64_t seal() noexcept;
   [[nodiscard]] bool mark_for_good() noexcept;
@@ -292,6 +313,7 @@ class StreamState {
   sync::Plain<bool> mark_wanted_ = false;     // asked for while somebody else had the turn
   bool forking_ = false;                      // a fork waits for the turn
   bool calling_ = false;                      // the worker is inside a host function
+  sync::Plain<bool> forgotten_ = false;       // foreign, and nobody names it: only owners of its memory ask the native stream
   sync::Plain<bool> sealed_ = false;          // closed and foreign: the native stream is not used any more
   std::exception_ptr error_;
   sync::Atomic<bool> lost_{false};
