@@ -61,8 +61,10 @@ CUmemoryPool DriverPool::make() {
   return pool;
 }
 
+// Not in a context of the application's, with which its events end, and of which nobody is told: trim() does not wait for
+// that.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
-  remember_free(stream.id(), stream.events(), native);
+  if (stream.context() == gpu_.context()) remember_free(stream.id(), native);
 }
 
 // What cuMemFree takes back, a driver may count as used for long; what was freed in order is free once the host has
@@ -70,13 +72,13 @@ void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
 bool DriverPool::free(CUdeviceptr address) noexcept {
   constexpr std::uint64_t own = 0;  // no stream has this number
   if (driver().MemFreeAsync(address, frees_on_) != CUDA_SUCCESS) return false;
-  remember_free(own, gpu_.events(), frees_on_);
+  remember_free(own, frees_on_);
   return true;
 }
 
 // The driver takes memory for free only when the host has seen the free. An event after it is what the host can look
 // at.
-void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream native) noexcept try {
+void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept try {
   constexpr std::size_t few = 32;
   constexpr int tries = 8;  // nobody asks for this event later, and without it the memory stays the driver's
   const std::scoped_lock lock(mutex_);
@@ -85,7 +87,7 @@ void DriverPool::remember_free(std::uint64_t stream, EventPool& events, CUstream
     most_frees_ = 2 * frees_.size();
   }
   auto found = frees_.find(stream);
-  if (found == frees_.end()) found = frees_.emplace(stream, events.take()).first;
+  if (found == frees_.end()) found = frees_.emplace(stream, gpu_.events().take()).first;
   for (int round = 0; round < tries; ++round) {
     if (driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS) return;
   }

@@ -46,7 +46,7 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
 
  private:
   CUmemoryPool make();
-  void remember_free(std::uint64_t stream, EventPool& events, CUstream native) noexcept;
+  void remember_free(std::uint64_t stream, CUstream native) noexcept;
   [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
   /// 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;

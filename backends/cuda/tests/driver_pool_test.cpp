@@ -160,6 +160,21 @@ TEST_F(DriverPools, EndBesideStreams) {
   held.synchronize();
 }
 
+TEST_F(DriverPools, AskNothingOfAContextThatEnded) {
+  for (const ResourcePtr& resource : both()) {
+    {
+      const OtherContext context;
+      const NativeStream native(context.get());
+      const Stream stream = cuda::borrow(gpu(), native.get());
+      Buffer buffer = resource->allocate(mib, stream);
+      buffer.fill(std::uint8_t{1}, stream);
+      buffer.close();
+      stream.synchronize();
+    }
+    resource->trim(0);
+  }
+}
+
 TEST_F(DriverPools, CostNothingUntilTheyAreUsed) {
   const auto resource = make_resource(gpu(), MemoryKind::async);
   const Stream stream(gpu());

@@ -9,6 +9,7 @@ namespace {
 CUresult event_of(const char* call, CUevent handle, Event*& found) {
   found = reinterpret_cast<Event*>(handle);
   if (!world().events.count(found)) return violation(call, "not an event, or destroyed", CUDA_ERROR_INVALID_HANDLE);
+  if (found->context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return found->context->answer();
 }
 
