@@ -108,6 +108,24 @@ TEST_F(ForgottenStream, GetsThatMarkFromWhoeverBorrowsItAgain) {
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
 
+// Nobody waits for what was put there last, so nobody marks it.
+TEST_F(ForgottenStream, IsOverWhenWhatSomebodyWaitsForIs) {
+  Buffer buffer = pool->allocate(4096, other);
+  buffer.use_on(*stream);
+  fake->put(test::FakeStream::fill());
+  stream.reset();
+  EXPECT_EQ(marks(), 1U);
+  buffer.close();
+  EXPECT_TRUE(fake->closed());
+  EXPECT_EQ(pool->pool_stats().streams, 2U);
+  fake->finish(1);
+  while (pool->pool_stats().streams != 1) {
+    (void)pool->try_allocate(4096, other);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(marks(), 1U);
+}
+
 TEST_F(ForgottenStream, IsNotAskedByThoseWhoLookOrWait) {
   const Buffer buffer = pool->allocate(2048, *stream);
   fake->refuse_next();

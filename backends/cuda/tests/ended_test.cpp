@@ -162,7 +162,7 @@ TEST_F(ForgottenStreams, StillOrderWhatTheyCachedWhenAnothersMemoryKeptThem) {
 // Whoever has it again may ask it again.
 TEST_F(ForgottenStreams, AreAskedAgainOnceTheyAreBorrowedAgain) {
   const Stream other(gpu());
-  const auto pool = one_page();
+  const auto pool = one_page(), another = one_page();
   const NativeStream native;
   Buffer live;
   {
@@ -171,7 +171,9 @@ TEST_F(ForgottenStreams, AreAskedAgainOnceTheyAreBorrowedAgain) {
   }
   const Stream stream = cuda::borrow(gpu(), native.get());
   (void)pool->allocate(half, stream);
+  (void)another->allocate(half, stream);
   EXPECT_TRUE(takes_in_the_end(pool, half, other));
+  EXPECT_TRUE(takes_in_the_end(another, page, other)) << "which had nothing when it was forgotten";
 }
 
 // The allocator remembers the streams that it was called for, and the application does not.
