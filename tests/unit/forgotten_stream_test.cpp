@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -106,6 +107,30 @@ TEST_F(ForgottenStream, GetsThatMarkFromWhoeverBorrowsItAgain) {
   close_on_own_thread(buffer);
   EXPECT_FALSE(fake->lost());
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
+}
+
+// Nobody waits for what was put there last, so nobody marks it. The pool lets the timeline go all the same.
+TEST_F(ForgottenStream, IsOverWhenWhatSomebodyWaitsForIs) {
+  std::atomic<bool> ended = false;
+  auto* const user = new test::FakeStream;
+  user->behaviour.foreign = true;
+  user->behaviour.on_end = [&] { ended = true; };
+  std::optional<Stream> named{spi::Ref<spi::StreamState>::adopt(user)};
+  Buffer buffer = pool->allocate(4096, other);
+  buffer.use_on(*named);
+  user->put(test::FakeStream::fill());
+  named.reset();
+  EXPECT_EQ(user->log().back(), "fill 2") << "it is not marked";
+  buffer.close();
+  EXPECT_TRUE(user->closed());
+  EXPECT_FALSE(pool->try_allocate(4096, other).has_value());
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(user->log().back(), "fill 2");
+  user->finish(1);
+  while (!ended) {
+    (void)pool->try_allocate(4096, other);
+    std::this_thread::yield();
+  }
 }
 
 TEST_F(ForgottenStream, IsNotAskedByThoseWhoLookOrWait) {
