@@ -123,7 +123,7 @@ TEST_P(PoolSizes, PagesThatGuardedBuffersFill) {
 TEST_P(PoolSizes, WithGuardsAndAlignment) {
   const auto pool = make();
   const auto checked = make_debug(make_aligned(pool, 4096, 1000), {.quarantine_bytes = 0});
-  churn(checked, pool);
+  churn(checked);
   checked->trim(0);
   EXPECT_EQ(checked->violations(), 0U);
   EXPECT_EQ(pool->stats().reserved, 0U);
