@@ -81,7 +81,7 @@ def test_closing_while_others_use_it(host_memory):
 
 
 def test_waiting_lets_other_threads_run(memory):
-    source, target = memory.filled(32 << 20, 1), memory.allocate(32 << 20)
+    source, target = memory.filled(128 << 20, 1), memory.allocate(128 << 20)
     ticks = []
     stop = threading.Event()
 
@@ -96,9 +96,8 @@ def test_waiting_lets_other_threads_run(memory):
     thread.start()
     try:
         for _ in range(200):  # a busy machine may not run it during the first
-            for _ in range(10):
-                target.copy_from(source, stream=memory.stream)
             before = len(ticks)
+            target.copy_from(source, stream=memory.stream)  # between host memories this is the wait
             memory.stream.synchronize()
             if len(ticks) > before:
                 break
