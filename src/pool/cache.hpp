@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a pool keeps for one thread on one stream: ranges that this stream may use again without waiting for anything. All
-// that a warm allocation touches; other threads look in rarely, and leave what they close at the door.
+// What a pool keeps for one thread on one stream: ranges that this stream may use again without waiting for anything.
+// All that a warm allocation touches; other threads look in rarely, and leave what they close at the door.
 
 #include <array>
 #include <cstdint>
@@ -74,6 +74,8 @@ class alignas(64) Cache {
 
   /// Leave a range that the stream may use again.
   void leave(Range& range) noexcept { door_.push(range); }
+  /// Several, as a list through `next`.
+  void leave(Range& first, Range& last) noexcept { door_.push(first, last); }
   [[nodiscard]] bool has_returned() const noexcept { return !door_.empty(); }
   /// A buffer ends, not by the owner or not as usual. False when the pool has to count it; as CloseCount::add.
   [[nodiscard]] bool close(std::size_t bytes) noexcept {
@@ -83,7 +85,9 @@ class alignas(64) Cache {
 
   // Exact while nobody allocates or closes.
 
-  [[nodiscard]] std::size_t live() const noexcept { return difference(allocations_, frees_ + closes.count()); }  ///< buffers
+  [[nodiscard]] std::size_t live() const noexcept {
+    return difference(allocations_, frees_ + closes.count());
+  }                                                    ///< buffers
   [[nodiscard]] std::size_t in_use() const noexcept {  ///< bytes asked for
     return difference(in_use_, others_bytes_.load(std::memory_order_relaxed));
   }
@@ -100,7 +104,7 @@ class alignas(64) Cache {
   CloseCount closes;
 
   // Under the pool's mutex.
-  Cache* next = nullptr;         ///< of the shard
+  Cache* next = nullptr;  ///< of the shard
   Cache* next_visited = nullptr;
   std::size_t noted_in_use = 0;  ///< part of the pool's sum
 
@@ -131,7 +135,9 @@ class alignas(64) Cache {
     return range;
   }
   // Of counters that other threads raise meanwhile.
-  static std::uint64_t difference(std::uint64_t all, std::uint64_t some) noexcept { return all > some ? all - some : 0; }
+  static std::uint64_t difference(std::uint64_t all, std::uint64_t some) noexcept {
+    return all > some ? all - some : 0;
+  }
 
   Counter<std::size_t> in_use_;  // but for others_bytes_
   Counter<std::size_t> peak_;

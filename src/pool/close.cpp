@@ -80,7 +80,7 @@ void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Us
     }
   }
   uses.keep();  // the shards keep those that have one
-  count(cache, bytes);
+  if (!at_home(cache, [&] { cache.count_out(bytes); })) count(cache, bytes);
   wait_on(range);
 }
 
@@ -112,11 +112,23 @@ void Core::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
   }
 }
 
+// Ranges of one cache that come back together, as a list through `next`.
+struct Core::Returned {
+  void add(Range& range) noexcept {
+    range.next = first;
+    first = &range;
+    if (count++ == 0) last = &range;
+  }
+  Range *first = nullptr, *last = nullptr;
+  std::size_t count = 0;
+};
+
 // The last points of these ranges have passed, all on one stream, which the caller keeps. Returns those that wait for
 // another one next; the others come back, and without any of the former the pool may be gone.
 Range* Core::drop_points(Range* several) noexcept {
   Range* further = nullptr;
   Shard* ended = nullptr;  // linked through `next`
+  Returned back;
   bool ends = false;
   {
     const Lock lock(mutex_);
@@ -129,12 +141,15 @@ Range* Core::drop_points(Range* several) noexcept {
         settle_place(*awaited);
         take_out_if_removable(*awaited, ended);
       }
-      if (uses.empty()) {
-        come_back(range, ended);
-      } else {
+      if (!uses.empty()) {
         range.next = std::exchange(further, &range);
+        continue;
       }
+      if (back.count != 0 && back.first->cache != range.cache) come_back(back, ended);
+      range.state = Range::State::live;
+      back.add(range);
     }
+    if (back.count != 0) come_back(back, ended);
     ends = at_end();
   }
   while (ended) dispose(std::exchange(ended, ended->next));
@@ -142,15 +157,15 @@ Range* Core::drop_points(Range* several) noexcept {
   return further;
 }
 
-void Core::come_back(Range& range, Shard*& ended) noexcept {
+void Core::come_back(Returned& ranges, Shard*& ended) noexcept {
   constexpr std::size_t everything = ~std::size_t{0};
-  Cache& cache = *range.cache;
+  const auto [first, last, count] = std::exchange(ranges, {});
+  Cache& cache = *first->cache;
   Shard& home = cache.shard;
-  range.state = Range::State::live;
-  cache.leave(range);
+  cache.leave(*first, *last);
   list(cache);
-  --away_;
-  if (--home.away == 0 && home.awaits) {
+  away_ -= count;
+  if ((home.away -= count) == 0 && home.awaits) {
     Shard& awaited = *std::exchange(home.awaits, nullptr);
     --awaited.pins;
     take_out_if_removable(awaited, ended);

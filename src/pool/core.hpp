@@ -59,6 +59,8 @@ class Core final : public Pool {
   void do_deallocate(spi::Block& block) noexcept override;
   static spi::Block* take_slowly(Cache& cache, const spi::Request& request) noexcept;
   static bool keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept;
+  template <class Action>
+  static bool at_home(Cache& cache, const Action& action) noexcept;
   Cache& cache_of(spi::StreamState& stream, sync::ThreadId thread);
   Shard& shard_of(spi::StreamState& stream);
 
@@ -70,7 +72,8 @@ class Core final : public Pool {
   static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept;
   void wait_on(Range& range) noexcept;
   Range* drop_points(Range* several) noexcept;
-  void come_back(Range& range, Shard*& ended) noexcept;
+  struct Returned;
+  void come_back(Returned& ranges, Shard*& ended) noexcept;
   void take_out_if_removable(Shard& shard, Shard*& ended) noexcept;
 
   // look.cpp
@@ -209,18 +212,26 @@ class Core final : public Pool {
   std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
 };
 
-/// The usual end of a buffer. False for a thread that the cache is not for, and when the pool wants to know of it.
-[[gnu::always_inline]] inline bool Core::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
+/// Do that inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
+/// know of closes.
+template <class Action>
+[[gnu::always_inline]] inline bool Core::at_home(Cache& cache, const Action& action) noexcept {
   auto* const seat = cache.lock.enter();
   if (!seat) [[unlikely]]
     return false;
   const bool usual = cache.closes.flags() == 0;
-  if (usual) [[likely]] {
-    cache.count_out(bytes);
-    cache.keep(range);
-  }
+  if (usual) [[likely]]
+    action();
   detail::LeaningLock::leave(seat);
   return usual;
+}
+
+/// The usual end of a buffer.
+[[gnu::always_inline]] inline bool Core::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
+  return at_home(cache, [&] {
+    cache.count_out(bytes);
+    cache.keep(range);
+  });
 }
 
 /// While one exists, no other thread asks upstream.

@@ -12,11 +12,13 @@ template <class Node>
 class ReturnStack {
  public:
   [[nodiscard]] bool empty() const noexcept { return top_.load(std::memory_order_relaxed) == nullptr; }
-  void push(Node& node) noexcept {
+  void push(Node& node) noexcept { push(node, node); }
+  /// A list that begins with `first` and ends with `last`.
+  void push(Node& first, Node& last) noexcept {
     Node* top = top_.load(std::memory_order_relaxed);
     do {
-      node.next = top;
-    } while (!top_.compare_exchange_weak(top, &node, std::memory_order_release, std::memory_order_relaxed));
+      last.next = top;
+    } while (!top_.compare_exchange_weak(top, &first, std::memory_order_release, std::memory_order_relaxed));
   }
   /// All of them, the last first; null when there are none.
   Node* take_all() noexcept { return top_.exchange(nullptr, std::memory_order_acquire); }
