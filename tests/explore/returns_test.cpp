@@ -2,6 +2,7 @@
 // What closes of other threads are to a pool's cache: a place at the door, a count, and flags that are looked at in the
 // step in which the close is counted.
 
+#include <array>
 #include <mutex>
 #include <utility>
 
@@ -130,6 +131,33 @@ TEST(Returns, ClosesOfOneThreadAgainstTwoDrains) {
       door.drain();
       require(first.taken == 1 && second.taken == 1, "nothing is lost");
     });
+  }));
+}
+
+/// Several that are left in one step, against a close and a drain.
+TEST(Returns, ThoseThatComeBackTogether) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    auto& stack = scene.make<ReturnStack<Piece>>();
+    auto* const pieces = &scene.make<std::array<Piece, 3>>();
+    const auto take = [](ReturnStack<Piece>& from) {
+      int taken = 0;
+      for (Piece* piece = from.take_all(); piece; piece = piece->next, ++taken) {
+        require(piece->content == 1, "it is seen as it was left");
+      }
+      return taken;
+    };
+    auto& drained = scene.make<sync::Atomic<int>>(0);
+    scene.thread([&stack, pieces] {
+      (*pieces)[0].content = (*pieces)[1].content = 1;
+      (*pieces)[0].next = &(*pieces)[1];
+      stack.push((*pieces)[0], (*pieces)[1]);
+    });
+    scene.thread([&stack, pieces] {
+      (*pieces)[2].content = 1;
+      stack.push((*pieces)[2]);
+    });
+    scene.thread([&, take] { drained = take(stack); });
+    scene.finally([&, take] { require(drained + take(stack) == 3, "nothing is lost"); });
   }));
 }
 
