@@ -8,6 +8,7 @@
 namespace weir::spi {
 
 void Points::add(StreamState& stream, std::uint64_t value, How how, std::size_t spare) {
+  if (how == How::keep) stream.awaited(value);
   for (Entry& entry : entries_) {
     if (entry.stream != &stream) continue;
     entry.value = std::max(entry.value, value);

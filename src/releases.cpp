@@ -112,6 +112,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   }
 
   bool settle(bool waits) noexcept;
+  [[nodiscard]] const Release* first_awaited() const noexcept;
 
   // In a forked child: whatever another thread of the parent had in its hands goes on in the parent only.
   void leak_what_others_held() noexcept {
@@ -143,6 +144,13 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   ReleaseState *next = nullptr, *previous = nullptr;
   spi::ForkLink link{*this};  // last
 };
+
+// But for what waits for a timeline that nobody knows anything of any more, which was reported then.
+const Release* ReleaseState::first_awaited() const noexcept {
+  const Release* one = waiting.first;
+  while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;
+  return one;
+}
 
 bool ReleaseState::settle(bool waits) noexcept {
   if (releasing()) return false;
@@ -216,7 +224,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
   ReleaseState::Lock lock(state.mutex);
   const auto last = state.issued;
   for (unsigned round = 0;;) {
-    const Release* const oldest = state.waiting.first;
+    const Release* const oldest = state.first_awaited();
     if (state.ready.first) {
       state.do_one(lock);
     } else if (oldest && oldest->number_ <= last) {
@@ -231,7 +239,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
         at = {};
       }
       lock.lock();
-      if (!state.waiting.first || state.waiting.first->number_ != number) {
+      if (const Release* const now = state.first_awaited(); !now || now->number_ != number) {
         round = 0;
         continue;
       }

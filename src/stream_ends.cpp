@@ -198,6 +198,7 @@ std::uint64_t StreamState::seal() noexcept {
   if (asked_for && !lost() && marked_.load(std::memory_order_acquire) < issued()) {
     lock.unlock();
     newly_lost = !mark_for_good();
+    if (newly_lost && !says_gone(error_)) ended_unmarked_.store(true, std::memory_order_release);
     lock.lock();
   }
   sealed_ = true;

@@ -85,6 +85,19 @@ TEST_F(ForgottenStream, IsLostAloudWhenItsLastPointCannotBeRecorded) {
   EXPECT_EQ(pool->trim(0), 0U) << "nor does anybody wait for that";
 }
 
+TEST_F(ForgottenStream, KeepsNobodyWhenItsLastPointCouldNotBeRecorded) {
+  const auto plain = make_resource(host_device());
+  Buffer buffer = plain->allocate(2048, *stream);
+  fake->put(test::FakeStream::fill());
+  fake->refuse_next();
+  stream.reset();
+  close_on_own_thread(buffer);
+  EXPECT_TRUE(fake->lost());
+  EXPECT_EQ(test::take_reports().size(), 1U);
+  EXPECT_EQ(plain->trim(0), 0U) << "nobody waits";
+  EXPECT_GE(plain->stats().reserved, 2048U) << "and nobody knows when it may go";
+}
+
 TEST_F(ForgottenStream, GetsThatMarkFromWhoeverGivesTheLastMemoryBack) {
   Buffer buffer = pool->allocate(2048, *stream);
   fake->refuse_next();

@@ -159,6 +159,10 @@ class StreamState {
   /// Make sure that a point covering `value` (already submitted) can be observed by the driver, and flushed.
   void ensure_marked(std::uint64_t value);
 
+  /// Whether nobody will ever know when `value` is over: the native stream ended before it could be marked.
+  [[nodiscard]] bool never_known(std::uint64_t value) const noexcept {
+    return ended_unmarked_.load(std::memory_order_acquire) && marked_.load(std::memory_order_acquire) < value;
+  }
   /// Whether a driver error ended this timeline.
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Throw the error that ended it, if any.
@@ -317,6 +321,7 @@ class StreamState {
   sync::Plain<bool> sealed_ = false;          // closed and foreign: the native stream is not used any more
   std::exception_ptr error_;
   sync::Atomic<bool> lost_{false};
+  sync::Atomic<bool> ended_unmarked_{false};  // lost by the refusal of its last mark
   sync::Atomic<std::uint64_t> issued_{0};     // last value given out
   sync::Atomic<std::uint64_t> submitted_{0};  // last value the driver has
   sync::Atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
