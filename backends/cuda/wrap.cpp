@@ -60,12 +60,15 @@ Place locate(CUdeviceptr address) {
   return place;
 }
 
-// Bytes from `address` to the end of its allocation. Mapped physical handles are one allocation each.
+// Bytes from `address` to the end of its allocation. Mapped physical handles are one allocation each. 0 where the
+// driver knows the address, but no memory there.
 std::size_t bytes_from(CUdeviceptr address, std::int32_t label) {
   CUdeviceptr base = 0;
   std::size_t size = 0;
   if (label == dlpack_cuda) {
-    check(driver().MemGetAddressRange(&base, &size, address), "cuMemGetAddressRange", "memory at ", text_of(address));
+    const auto known = driver().MemGetAddressRange(&base, &size, address);
+    if (known == CUDA_ERROR_NOT_FOUND) return 0;
+    check(known, "cuMemGetAddressRange", "memory at ", text_of(address));
   } else {
     base = query<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     size = query<std::size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);

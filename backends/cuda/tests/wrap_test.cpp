@@ -120,6 +120,17 @@ TEST_F(Wrap, MemoryOfTwoHandlesInARow) {
   EXPECT_CU(api().MemAddressFree(address, 3 * step));
 }
 
+TEST_F(Wrap, AddressesWithoutMemoryAreRefused) {
+  constexpr std::size_t reserved = std::size_t{64} << 20U;
+  const Current current(primary());
+  CUdeviceptr at = 0;
+  ASSERT_CU(api().MemAddressReserve(&at, reserved, 0, 0, 0));
+  for (const CUdeviceptr address : {at, at + 12345, CUdeviceptr{0x4200000b2}}) {
+    refused(address, 64, Errc::invalid_argument, "64 bytes at 0x");
+  }
+  ASSERT_CU(api().MemAddressFree(at, reserved));
+}
+
 TEST_F(Wrap, OrdinaryMemoryIsRefused) {
   std::array<std::byte, 64> memory{};
   refused(reinterpret_cast<CUdeviceptr>(memory.data()), memory.size(), Errc::invalid_argument, "not memory that CUDA");

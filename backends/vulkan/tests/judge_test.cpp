@@ -127,7 +127,12 @@ TEST_F(Judge, KnowsThatOrderOfSubmissionOrdersNothing) {
 }
 
 TEST_F(Judge, TellsOverlapWithinACopy) {
-  Batch(*rig).copy(a.buffer, a.buffer, 0, 99, 100).submit();
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr VkDeviceSize to = 0;  // the driver calls memcpy, in which the sanitizer allows no other overlap
+#else
+  constexpr VkDeviceSize to = 99;
+#endif
+  Batch(*rig).copy(a.buffer, a.buffer, 0, to, 100).submit();
   EXPECT_TRUE(told("its ranges overlap"));
   Batch(*rig).barrier().copy(a.buffer, a.buffer, 0, 200, 100).submit();
   EXPECT_TRUE(silent());
