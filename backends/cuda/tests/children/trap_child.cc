@@ -121,7 +121,7 @@ void tell_answers(CUstream native) {
 int run() {
   const Device gpu = cuda::device(0);
   auto all = everything(gpu);
-  const NativeStream& native = *new NativeStream;  // which cannot be ended afterwards
+  static const NativeStream& native = *new NativeStream;  // which cannot be ended afterwards
   const Stream own(gpu), borrowed = cuda::borrow(gpu, native.get()), host(host_device());
   for (Held& each : all) {
     for (const Stream* stream : {&own, &borrowed, &own}) {
