@@ -86,8 +86,9 @@ void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Us
 
 void Core::wait_on(Range& range) noexcept {
   do {
-    auto& next = range.take_uses()->entries().back();
-    if (next.stream->after(next.value, *range.take_uses(), &Core::passed, !next.tag, &alone_)) return;
+    spi::Uses& uses = *range.taken_uses();
+    const auto next = uses.entries().back();
+    if (next.stream->after(next.value, uses, &Core::passed, !next.tag, &alone_)) return;
     const spi::Kept stream(*next.stream);
     range.next = nullptr;
     if (!drop_points(&range)) return;
@@ -134,7 +135,7 @@ Range* Core::drop_points(Range* several) noexcept {
     const Lock lock(mutex_);
     while (several) {
       Range& range = *std::exchange(several, static_cast<Range*>(several->next));
-      spi::Uses& uses = *range.take_uses();
+      spi::Uses& uses = *range.taken_uses();
       auto* const awaited = static_cast<Shard*>(uses.entries().back().tag);
       uses.drop_last();
       if (awaited && --awaited->awaited == 0) {

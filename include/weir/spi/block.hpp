@@ -70,6 +70,8 @@ struct Block {
     leave_parent();
     return uses_;
   }
+  /// The same, once that was asked.
+  [[nodiscard]] Uses* taken_uses() noexcept { return uses_; }
   /// Nobody adds to the record any more: keep the streams in it instead of using them.
   void keep_uses() noexcept {
     if (Uses* const uses = take_uses()) uses->keep();
