@@ -10,6 +10,10 @@ constinit std::mutex one_at_a_time;  // both calls return at once
 
 }  // namespace
 
+void see_if_idle(CUstream stream) noexcept {
+  if (driver().StreamQuery(stream) == CUDA_SUCCESS) (void)driver().StreamSynchronize(stream);
+}
+
 CUresult destroy_stream(CUstream stream) noexcept {
   const std::scoped_lock lock(one_at_a_time);
   return driver().StreamDestroy(stream);

@@ -75,7 +75,10 @@ void GpuStream::do_close() noexcept {
 void GpuStream::destroy() noexcept {
   if (owned_) {  // returns at once; the driver ends the stream when its work is done
     const ReleaseScope scope(context_, device());
-    if (scope) report_failure(destroy_stream(native_), "cuStreamDestroy", device());
+    if (scope) {
+      see_if_idle(native_);
+      report_failure(destroy_stream(native_), "cuStreamDestroy", device());
+    }
   }
   delete this;
 }

@@ -13,6 +13,7 @@
 #include "green.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "settle.hpp"
 #include "threads.hpp"
 #include "weir/host.hpp"
 
@@ -154,14 +155,15 @@ TEST_F(SideStreams, AreMadeOnlyForFills) {
     SCOPED_TRACE(to_string(info.kind));
     const auto resource = make_resource(gpu(), info.kind);
     Buffer a = resource->allocate(size, stream), b = resource->allocate(size, stream);
+    test::await_releases();  // others end streams now and then
     const auto before = live_objects();
     b.copy_from(a, stream);
-    EXPECT_EQ(live_objects(), before);
+    EXPECT_LE(live_objects(), before);
     if (info.host_accessible) {
       a.fill(std::uint8_t{7}, stream);
       b.copy_from(a, stream);
       stream.synchronize();
-      EXPECT_EQ(live_objects(), before);
+      EXPECT_LE(live_objects(), before);
       EXPECT_BYTES((std::span{b.host_data(), size}), repeat(size, 7));
     }
     stream.synchronize();
