@@ -6,6 +6,7 @@
 
 #include "bytes.hpp"
 #include "expect.hpp"
+#include "modelled_driver.hpp"
 #include "native.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -138,6 +139,8 @@ TEST_F(DriverPools, WhatTheyKeepIsThereForOthersBeforeMemoryRunsOut) {
 // Drivers crash when a pool with frees to come and a stream are destroyed at one time.
 TEST_F(DriverPools, EndBesideStreams) {
   constexpr int rounds = 400;
+  const auto watch = reinterpret_cast<void (*)(bool)>(test::find_in_model("fake_cuda_watch_ends"));
+  if (watch) watch(true);
   const Stream held(gpu());
   std::promise<void> opened;
   held.call([gate = opened.get_future().share()] { gate.wait(); });  // in the driver, so that frees wait there
@@ -156,6 +159,7 @@ TEST_F(DriverPools, EndBesideStreams) {
   }
   over = true;
   EXPECT_GT(streams.get(), 0);
+  if (watch) watch(false);
   opened.set_value();
   held.synchronize();
 }

@@ -271,6 +271,8 @@ void push_wait(const char* call, Stream* stream, const RecordRef& record);
 void synchronized();
 /// Threads that are inside cuStreamDestroy, or on their way in.
 inline std::atomic<int> ending_streams{0};
+/// Whether a pool that ends beside one of them is recorded: by a test in which all of these are the library's.
+inline std::atomic<bool> watches_ends{false};
 /// Memory of a pool goes back to it: by the host, or as that piece of a stream's work.
 void give_to_pool(Pool& pool, std::size_t bytes);
 void give_to_pool(Pool& pool, std::size_t bytes, Id stream, std::uint64_t work);
