@@ -145,7 +145,8 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   spi::ForkLink link{*this};  // last
 };
 
-// But for what waits for a timeline that nobody knows anything of any more, which was reported then.
+// The oldest release whose point can still be found out. Others wait for points that were never recorded; that was
+// reported when their stream was lost.
 const Release* ReleaseState::first_awaited() const noexcept {
   const Release* one = waiting.first;
   while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;

@@ -175,7 +175,9 @@ void StreamState::close() noexcept {
       self.unkeep();
     };
     keep();  // until everybody was told
-    const auto passed = [](Waiter& waiter, InHand& /*others*/) noexcept { detail::Watcher::get().post(static_cast<End&>(waiter)); };
+    const auto passed = [](Waiter& waiter, InHand& /*others*/) noexcept {
+      detail::Watcher::get().post(static_cast<End&>(waiter));
+    };
     if (!finished(last)) {
       if (!after(last, end_, passed, true)) detail::Watcher::get().post(end_);
     } else if (tell_over()) {

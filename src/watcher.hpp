@@ -23,7 +23,7 @@ class Watcher {
   /// Look after what waits for that timeline until nothing does.
   void watch(spi::Kept timeline) noexcept;
   void post(spi::Job& job) noexcept;
-  /// Start the thread if there is something to do for it and it could not be started before. Says nothing once more.
+  /// Start the thread if it could not be started before and has something to do. Another refusal is not reported again.
   void try_again() noexcept;
   /// Whether this is its thread.
   [[nodiscard]] bool here() noexcept;

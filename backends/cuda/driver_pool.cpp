@@ -61,8 +61,8 @@ CUmemoryPool DriverPool::make() {
   return pool;
 }
 
-// Not in a context of the application's, with which its events end, and of which nobody is told: trim() does not wait for
-// that.
+// A context of the application may end at any time, and its events with it: frees there are not remembered, and trim()
+// does not wait for them.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
   if (stream.context() == gpu_.context()) remember_free(stream.id(), native);
 }

@@ -212,7 +212,7 @@ class Core final : public Pool {
   std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
 };
 
-/// Do that inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
+/// Do `action` inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
 /// know of closes.
 template <class Action>
 [[gnu::always_inline]] inline bool Core::at_home(Cache& cache, const Action& action) noexcept {

@@ -97,42 +97,42 @@ TEST_F(Told, TheEndOfAStreamNeedsNoMemory) {
   EXPECT_TRUE(eventually(gone, pool.get())) << "the next who needs the thread starts it";
 }
 
+/// Something that waits for a stream, when no thread could be started to look after it.
+struct Unwatched {
+  Unwatched() {
+    calls.settle();  // no thread is there already
+    fake->put(FakeStream::fill());
+    calls.arm(1, 0);
+    detail::run_after(queue, {{spi::Kept(*fake), 1}}, [to = done] { *to = true; });
+    EXPECT_EQ(calls.disarm()->call, "thread");
+  }
+
+  FailingSystemCalls calls{host_device()};
+  FakeStream* const fake = new FakeStream;
+  const spi::Ref<spi::StreamState> owner = spi::Ref<spi::StreamState>::adopt(fake);
+  const std::shared_ptr<std::atomic<bool>> done = std::make_shared<std::atomic<bool>>(false);
+  detail::ReleaseQueue queue{host_device().state()};
+};
+
 TEST_F(Told, NoThreadToWaitForTheLastUseOfMemory) {
-  FailingSystemCalls calls(host_device());
-  calls.settle();  // no thread is there already
-  auto* fake = new FakeStream;
-  const auto owner = spi::Ref<spi::StreamState>::adopt(fake);
-  fake->put(FakeStream::fill());
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  detail::ReleaseQueue queue(host_device().state());
-  calls.arm(1, 0);
-  detail::run_after(queue, {{spi::Kept(*fake), 1}}, [done] { *done = true; });
-  EXPECT_EQ(calls.disarm()->call, "thread");
+  Unwatched waiting;
   const auto reports = take_reports();
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].where, "release of memory");
   EXPECT_EQ(reports[0].message.rfind("no thread to wait for the last use of memory: ", 0), 0U) << reports[0].message;
-  EXPECT_FALSE(*done);
-  fake->finish(1);
-  queue.drain();
-  EXPECT_TRUE(*done) << "whoever waits needs no thread";
+  EXPECT_FALSE(*waiting.done);
+  waiting.fake->finish(1);
+  waiting.queue.drain();
+  EXPECT_TRUE(*waiting.done) << "whoever waits needs no thread";
 }
 
 TEST_F(Told, WhoeverTrimsStartsTheThreadThatIsMissing) {
-  FailingSystemCalls calls(host_device());
-  calls.settle();  // no thread is there already
-  auto* fake = new FakeStream;
-  const auto owner = spi::Ref<spi::StreamState>::adopt(fake);
-  fake->put(FakeStream::fill());
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  detail::ReleaseQueue queue(host_device().state());
-  calls.arm(1, 0);
-  detail::run_after(queue, {{spi::Kept(*fake), 1}}, [done] { *done = true; });
-  EXPECT_EQ(calls.disarm()->call, "thread");
+  const Unwatched waiting;
   EXPECT_EQ(take_reports().size(), 1U);
-  fake->finish(1);
+  waiting.fake->finish(1);
   make_resource(host_device())->trim(0);  // of something else
-  EXPECT_TRUE(eventually([](const void* of) { return static_cast<const std::atomic<bool>*>(of)->load(); }, done.get()));
+  const auto done = [](const void* of) { return static_cast<const std::atomic<bool>*>(of)->load(); };
+  EXPECT_TRUE(eventually(done, waiting.done.get()));
 }
 
 TEST_F(Told, NoThreadToCloseAStrangersFile) {
