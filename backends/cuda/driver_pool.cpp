@@ -2,6 +2,7 @@
 #include "driver_pool.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -109,13 +110,20 @@ void DriverPool::see_frees() noexcept {
   }
 }
 
-std::vector<EventRef> DriverPool::take_frees() {
+// Without the lock. Those that the driver could not wait for are the next call's, but where newer ones stand for them.
+void DriverPool::wait_for_frees() noexcept {
+  Frees frees;
+  {
+    const std::scoped_lock lock(mutex_);
+    frees.swap(frees_);
+  }
+  for (auto free = frees.begin(); free != frees.end();) {
+    const auto waited = driver().EventSynchronize(free->second->handle);
+    report_failure(waited, "cuEventSynchronize", gpu_);
+    free = waited == CUDA_SUCCESS || is_last_answer(waited) ? frees.erase(free) : std::next(free);
+  }
   const std::scoped_lock lock(mutex_);
-  std::vector<EventRef> all;
-  all.reserve(frees_.size());
-  for (auto& [stream, event] : frees_) all.push_back(std::move(event));
-  frees_.clear();
-  return all;
+  frees_.merge(frees);
 }
 
 std::size_t DriverPool::ask(CUmemPool_attribute what) const noexcept {
@@ -132,16 +140,10 @@ void DriverPool::count(ResourceStats& stats) const noexcept {
   stats.peak_reserved = std::max(stats.peak_reserved, ask(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
 }
 
-void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
+void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept {
   if (!made() || gpu_.inherited) return;
   const ReleaseScope scope(gpu_.context(), gpu_);  // also without the context: the calls name what they mean
-  if (may_wait) {
-    for (const EventRef& free : take_frees()) {
-      report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
-    }
-  } else {
-    see_frees();
-  }
+  may_wait ? wait_for_frees() : see_frees();
   std::size_t keep = 0;  // what is in use stays whatever this says, and may look like more than it is
   if (bytes_to_keep != 0) {
     const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
@@ -151,8 +153,6 @@ void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept try {
   const auto trimmed = driver().MemPoolTrimTo(made(), keep);
   if (is_last_answer(trimmed)) lost_ = true;
   report_failure(trimmed, "cuMemPoolTrimTo", gpu_);
-} catch (const std::bad_alloc&) {
-  report({make_error_code(std::errc::not_enough_memory), "trim of a driver pool", "no memory to wait for its frees"});
 }
 
 bool DriverPool::release_unused() noexcept {

@@ -45,12 +45,14 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   void trim(std::size_t bytes_to_keep, bool may_wait) noexcept override;
 
  private:
+  using Frees = std::map<std::uint64_t, EventRef>;  ///< by stream, the last of each; the host may not have seen it
+
   CUmemoryPool make();
   void remember_free(std::uint64_t stream, CUstream native) noexcept;
   [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
   /// 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
-  std::vector<EventRef> take_frees();
+  void wait_for_frees() noexcept;
   void see_frees() noexcept;
   [[nodiscard]] bool is_over(const PooledEvent& event) const noexcept;
 
@@ -61,8 +63,8 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   mutable std::atomic<bool> lost_{false};  // with the device: what it holds is the driver's
 
   std::mutex mutex_;
-  std::map<std::uint64_t, EventRef> frees_;  // by stream, the last of each; the host may not have seen it
-  std::size_t most_frees_ = 0;               // until those that are over are forgotten
+  Frees frees_;
+  std::size_t most_frees_ = 0;  // until those that are over are forgotten
 };
 
 /// All of a device.

@@ -8,6 +8,7 @@
 #include "expect.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "threads.hpp"
 #include "weir/resources/pool.hpp"
 
 namespace weir::cuda_test {
@@ -150,17 +151,19 @@ TEST_F(DriverPools, EndBesideStreams) {
     for (; !over; ++ended) (void)Stream(gpu());
     return ended;
   });
-  for (int i = 0; i < rounds; ++i) {
-    const Stream stream(gpu());
-    const ResourcePtr resource = make_resource(gpu(), MemoryKind::async);
-    Buffer buffer = resource->allocate(mib, stream);
-    stream.wait(held.record());
-    buffer.close();
+  {
+    const test::OnLeaving end([&] { over = true; });
+    const test::OnLeaving open([&] { opened.set_value(); });
+    for (int i = 0; i < rounds; ++i) {
+      const Stream stream(gpu());
+      const ResourcePtr resource = make_resource(gpu(), MemoryKind::async);
+      Buffer buffer = resource->allocate(mib, stream);
+      stream.wait(held.record());
+      buffer.close();
+    }
   }
-  over = true;
   EXPECT_GT(streams.get(), 0);
   if (watch) watch(false);
-  opened.set_value();
   held.synchronize();
 }
 

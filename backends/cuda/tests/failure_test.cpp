@@ -170,6 +170,21 @@ TEST_F(Failures, RefusedImportsLeaveNothing) {
   }
 }
 
+// Nothing else has the host look at that free.
+TEST_F(Failures, AFreeThatTrimCouldNotWaitForIsTheNextOnes) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_async_resource(gpu());
+  resource->allocate(4096, stream).close();
+  fail_next("cuEventSynchronize", CUDA_ERROR_UNKNOWN);
+  resource->trim(0);
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_NE(reports[0].message.find("CUDA_ERROR_UNKNOWN"), std::string::npos) << reports[0].message;
+  EXPECT_GT(resource->stats().reserved, 0U);
+  resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
 TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
   const auto resource = cuda::make_device_resource(gpu());
   {
