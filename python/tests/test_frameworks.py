@@ -13,6 +13,19 @@ def cuda_buffer(cuda, value, size=1 << 20):
     return cuda.filled(size, value)
 
 
+# Both work on the device whose context is current, and JAX leaves that of the last device current.
+def torch_on(device):
+    torch = pytest.importorskip("torch")
+    torch.cuda.set_device(device.ordinal)
+    return torch
+
+
+def cupy_on(device):
+    cupy = pytest.importorskip("cupy")
+    cupy.cuda.Device(device.ordinal).use()
+    return cupy
+
+
 def test_torch_shares_host_memory(host_memory):
     torch = pytest.importorskip("torch")
     if host_memory.info.dlpack_device != 1:
@@ -34,7 +47,7 @@ def test_jax_shares_host_memory(pageable):
 
 
 def test_torch_shares_cuda_memory(cuda):
-    torch = pytest.importorskip("torch")
+    torch = torch_on(cuda.device)
     buffer = cuda_buffer(cuda, 3)
     tensor = torch.from_dlpack(buffer)
     assert tensor.data_ptr() == buffer.device_address
@@ -47,7 +60,7 @@ def test_torch_shares_cuda_memory(cuda):
 
 
 def test_torch_side_streams_are_ordered(cuda):
-    torch = pytest.importorskip("torch")
+    torch = torch_on(cuda.device)
     side = torch.cuda.Stream()
     buffer = cuda.allocate(64 << 20)
     for value in range(20):
@@ -63,7 +76,7 @@ def test_torch_side_streams_are_ordered(cuda):
 
 
 def test_torch_takes_managed_memory_by_its_interface(cuda):
-    torch = pytest.importorskip("torch")
+    torch = torch_on(cuda.device)
     if cuda.device.find(weir.MemoryKind.managed) is None:
         pytest.skip("no managed memory here")
     buffer = weir.make_resource(cuda.device, "managed").allocate(4096, stream=cuda.stream)
@@ -88,7 +101,7 @@ class CudaLabelled:
 
 
 def test_cupy_shares_cuda_memory(cuda):
-    cupy = pytest.importorskip("cupy")
+    cupy = cupy_on(cuda.device)
     buffer = cuda_buffer(cuda, 3)
     array = cupy.from_dlpack(buffer.view("uint16"))
     assert array.data.ptr == buffer.device_address and int((array != 0x0303).sum()) == 0
@@ -134,7 +147,7 @@ def test_numpy_reads_pinned_and_managed_memory(cuda):
 
 
 def test_cuda_memory_comes_back_when_consumers_end(cuda):
-    torch = pytest.importorskip("torch")
+    torch = torch_on(cuda.device)
     before = cuda.resource.stats()["live_buffers"]
     tensor = torch.from_dlpack(cuda_buffer(cuda, 1))
     assert cuda.resource.stats()["live_buffers"] == before + 1

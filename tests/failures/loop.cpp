@@ -87,6 +87,16 @@ std::size_t threads() {
   return count - (detail::granted_leases() != 0 ? 1 : 0);  // which one watches
 }
 
+std::string describe_threads() {
+  std::string names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    names += (names.empty() ? "threads: " : ", ") + name;
+  }
+  return names;
+}
+
 Leftovers leftovers(const Stage& stage, Injector& injector) {
   const auto resources = {std::cref(stage.plain), std::cref(stage.readable), std::cref(stage.shareable)};
   for (const ResourcePtr& resource : resources) {
@@ -207,7 +217,9 @@ class Loop {
       if (now.threads < before_.threads) now.threads = before_.threads;
       return now == before_;
     });
-    EXPECT_TRUE(same) << when << " there are " << now << "; before there were " << before_ << '\n' << describe_fds();
+    EXPECT_TRUE(same) << when << " there are " << now << "; before there were " << before_ << '\n'
+                      << describe_threads() << '\n'
+                      << describe_fds();
   }
 
   const Scenario& scenario_;

@@ -10,7 +10,7 @@ namespace weir::test {
 /// Return when all files that other processes may block are closed, however long that takes.
 void settle_files();
 /// Descriptors open now, from /proc/self/fd, after those of memory that was closed before, on every device. Waits for
-/// the last use of that memory.
+/// the last use of that memory. Those that a GPU's driver keeps of its device do not count.
 std::size_t open_fds();
 /// What they are, one line each, for the message of a failed comparison.
 std::string describe_fds();
