@@ -72,6 +72,8 @@ void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
 // seen it.
 bool DriverPool::free(CUdeviceptr address) noexcept {
   constexpr std::uint64_t own = 0;  // no stream has this number
+  const ReleaseScope scope(gpu_.context(), gpu_);
+  if (!scope) return true;  // that was reported, and the memory stays the driver's
   if (driver().MemFreeAsync(address, frees_on_) != CUDA_SUCCESS) return false;
   remember_free(own, frees_on_);
   return true;

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "blocking_frees.hpp"
 #include "context_scope.hpp"
 #include "stream.hpp"
 
@@ -25,19 +26,12 @@ void GpuSegment::place(CUdeviceptr at, void* host_address) noexcept {
 
 namespace {
 
-// Run a release in the device's context, which is retained by now; what goes wrong is reported.
-template <class Release>
-void give_back(Gpu& gpu, const char* call, Release release) noexcept {
-  const ReleaseScope scope(gpu.context(), gpu);
-  if (scope) report_failure(release(), call, gpu);
-}
-
 /// cuMemAlloc.
 class DeviceSegment final : public GpuSegment {
  public:
   using GpuSegment::GpuSegment;
   ~DeviceSegment() override {
-    if (address) give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
+    if (address) BlockingFrees::get().free(gpu(), address);
   }
   CUresult take(const char*& call) {
     call = "cuMemAlloc";
@@ -53,7 +47,7 @@ class PinnedSegment final : public GpuSegment {
  public:
   using GpuSegment::GpuSegment;
   ~PinnedSegment() override {
-    if (host) give_back(gpu(), "cuMemFreeHost", [&] { return driver().MemFreeHost(host); });
+    if (host) BlockingFrees::get().free_host(gpu(), host);
   }
   CUresult take(const char*& call) {
     call = "cuMemHostAlloc";
@@ -74,7 +68,7 @@ class ManagedSegment final : public GpuSegment {
  public:
   using GpuSegment::GpuSegment;
   ~ManagedSegment() override {
-    if (address) give_back(gpu(), "cuMemFree", [&] { return driver().MemFree(address); });
+    if (address) BlockingFrees::get().free(gpu(), address);
   }
   CUresult take(const char*& call) {
     call = "cuMemAllocManaged";
@@ -93,7 +87,7 @@ class AsyncSegment final : public GpuSegment {
     if (!address) return;
     if (lent_ && !lent_->reached(born_) && free_in_order(*lent_)) return;
     // Its allocation and all use are over, so that no stream of anybody's is needed.
-    give_back(gpu(), "cuMemFree", [&] { return pool_->free(address) ? CUDA_SUCCESS : driver().MemFree(address); });
+    if (!pool_->free(address)) BlockingFrees::get().free(gpu(), address);
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
     call = "cuMemAllocFromPoolAsync";
@@ -153,7 +147,10 @@ spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_
     auto segment = std::make_unique<T>(gpu, info, bytes);
     const char* call = "";
     const auto result = take_memory(*segment, call);
-    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY && gpu.pools().release_unused()) continue;
+    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY) {
+      const bool freed = BlockingFrees::get().settle();
+      if (gpu.pools().release_unused() || freed) continue;
+    }
     return exhausted(gpu, result, call, bytes, limit, shortage) ? nullptr : segment.release();
   }
 }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
+#include "blocking_frees.hpp"
 #include "destroying.hpp"
 #include "ending.hpp"
 #include "host_calls.hpp"
@@ -260,12 +261,14 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
   std::optional<ValueGates::Gate> gate;
   if (gpu().waits_for_values()) gate = gpu().gates().take();
   auto latch = gate ? nullptr : std::make_shared<Latch>();
+  BlockingFrees::get().begin_wait();
   const auto open = [&gpu = gpu(), gate, latch] {
     if (gate) {
       gpu.gates().open(*gate);
     } else {
       latch->release();
     }
+    BlockingFrees::get().end_wait();
   };
   // The thread comes first: once the stream waits, somebody must be there to end it.
   try {

@@ -104,7 +104,7 @@ TEST_F(ModelledStreams, TheLegacyStreamGivesAnOrder) {
   expect_told("neither is ordered after the other");
 }
 
-TEST_F(ModelledStreams, AFreeWaitsForTheDevice) {
+TEST_F(ModelledStreams, AFreeWaitsForTheDeviceAndWhoWantsToUseItForTheFree) {
   CUdeviceptr unused = 0;
   ASSERT_CU(MODEL(cuMemAlloc)(&unused, bytes));
   Busy busy(stream_);
@@ -113,9 +113,16 @@ TEST_F(ModelledStreams, AFreeWaitsForTheDevice) {
     return MODEL(cuMemFree)(unused);
   });
   EXPECT_EQ(freeing.wait_for(5ms), std::future_status::timeout);
-  EXPECT_REFUSED(fill(unused, 1, other_), CUDA_ERROR_INVALID_VALUE, "after the free");
+  auto filling = std::async(std::launch::async, [&] {
+    const Current current(primary());
+    return fill(memory_, bytes, other_);
+  });
+  EXPECT_EQ(filling.wait_for(5ms), std::future_status::timeout);
+  EXPECT_EQ(MODEL(cuStreamQuery)(other_), CUDA_SUCCESS) << "a question";
   busy.release();
   EXPECT_CU(freeing.get());
+  EXPECT_CU(filling.get());
+  EXPECT_REFUSED(fill(unused, 1, other_), CUDA_ERROR_INVALID_VALUE, "cuMemFree");
 }
 
 TEST_F(ModelledStreams, AFreeThatWaitedTellsTheHostNothing) {

@@ -30,7 +30,7 @@ struct Api {
                                       X(MemsetD8Async, 3020) X(MemPoolCreate, 11020) X(MemPoolDestroy, 11020)        \
                                           X(MemPoolSetAttribute, 11020) X(MemPoolGetAttribute, 11020)                \
                                               X(MemPoolTrimTo, 11020) X(MemAllocFromPoolAsync, 11020)                \
-                                                  X(EventSynchronize, 2000)
+                                                  X(EventSynchronize, 2000) X(MemGetAddressRange, 3020)
 #define WEIR_TEST_DECLARE(name, version) decltype(&::cu##name) name = nullptr;
   WEIR_TEST_SYMBOLS(WEIR_TEST_DECLARE)
 #undef WEIR_TEST_DECLARE

@@ -55,7 +55,7 @@ CUresult copy_memory(const char* call, Stream* stream, CUdeviceptr to, const Con
 extern "C" {
 
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on) {
-  ENTER_IN_CONTEXT("cuMemcpyAsync");
+  ENTER_TO_WORK("cuMemcpyAsync");
   STREAM(on);
   const auto source = memory_at(from), target = memory_at(to);
   if (source && target && source->type == CU_MEMORYTYPE_HOST && target->type == CU_MEMORYTYPE_HOST) {
@@ -72,7 +72,7 @@ CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, C
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source, size_t bytes,
                                    CUstream on) {
-  ENTER_IN_CONTEXT("cuMemcpyPeerAsync");
+  ENTER_TO_WORK("cuMemcpyPeerAsync");
   STREAM(on);
   for (CUcontext each : {target, source}) {
     auto* const context = reinterpret_cast<Context*>(each);
@@ -86,20 +86,20 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr
 }
 
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream on) {
-  ENTER_IN_CONTEXT("cuMemsetD8Async");
+  ENTER_TO_WORK("cuMemsetD8Async");
   return set_memory(call, to, 0, value, count, 1, on);
 }
 CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream on) {
-  ENTER_IN_CONTEXT("cuMemsetD16Async");
+  ENTER_TO_WORK("cuMemsetD16Async");
   return set_memory(call, to, 0, value, count, 1, on);
 }
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream on) {
-  ENTER_IN_CONTEXT("cuMemsetD32Async");
+  ENTER_TO_WORK("cuMemsetD32Async");
   return set_memory(call, to, 0, value, count, 1, on);
 }
 CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
                                     CUstream on) {
-  ENTER_IN_CONTEXT("cuMemsetD2D32Async");
+  ENTER_TO_WORK("cuMemsetD2D32Async");
   return set_memory(call, to, pitch, value, width, height, on);
 }
 

@@ -42,7 +42,7 @@ CUresult CUDAAPI cuEventDestroy(CUevent handle) {
 }
 
 CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream on) {
-  ENTER_IN_CONTEXT("cuEventRecord");
+  ENTER_TO_WORK("cuEventRecord");
   STREAM(on);
   EVENT(handle);
   if (event->context != stream->context) {
@@ -54,7 +54,7 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream on) {
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream on, CUevent handle, unsigned int) {
-  ENTER_IN_CONTEXT("cuStreamWaitEvent");
+  ENTER_TO_WORK("cuStreamWaitEvent");
   STREAM(on);
   EVENT(handle);
   push_wait(call, stream, event->last);

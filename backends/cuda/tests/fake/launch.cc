@@ -37,7 +37,7 @@ void learn_from_host(Stream& self) { self.clock.host = world().observed.now(); }
 extern "C" {
 
 CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_t value, unsigned int flags) {
-  ENTER_IN_CONTEXT("cuStreamWaitValue64");
+  ENTER_TO_WORK("cuStreamWaitValue64");
   STREAM(on);
   if (address % sizeof value || flags != CU_STREAM_WAIT_VALUE_GEQ) return violation(call, "not aligned, or not GEQ");
   Job job;
@@ -56,7 +56,7 @@ CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_
 
 /// Functions of different streams run one after the other, which a driver may do. After a fault none is called.
 CUresult CUDAAPI cuLaunchHostFunc(CUstream on, CUhostFn function, void* data) {
-  ENTER_IN_CONTEXT("cuLaunchHostFunc");
+  ENTER_TO_WORK("cuLaunchHostFunc");
   STREAM(on);
   Job job;
   job.call = call;
@@ -93,7 +93,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule, const char*
 }
 CUresult CUDAAPI cuLaunchKernel(CUfunction kernel, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                                 unsigned int, unsigned int, CUstream on, void** arguments, void**) {
-  ENTER_IN_CONTEXT("cuLaunchKernel");
+  ENTER_TO_WORK("cuLaunchKernel");
   STREAM(on);
   Job job;
   job.call = call;

@@ -95,7 +95,7 @@ Clock host_now() { return {{}, world().observed.now()}; }
 namespace {
 
 // As cuMemFree and cuMemFreeHost may, and do: everything that is on the device's streams by now. The program may not
-// rely on it, so the host has seen nothing after it.
+// rely on it, so the host has seen nothing after it. Meanwhile nobody puts anything on a stream.
 void wait_for_device(int device, Lock& lock) {
   std::vector<std::pair<Id, std::uint64_t>> pending;
   for (const Stream* stream : world().streams) {
@@ -107,7 +107,10 @@ void wait_for_device(int device, Lock& lock) {
     return std::none_of(all.begin(), all.end(),
                         [&](const Stream* s) { return s->id == one.first && s->done < one.second; });
   };
+  ++world().blocking_frees;
   changed().wait(lock, [&] { return std::all_of(pending.begin(), pending.end(), over); });
+  --world().blocking_frees;
+  changed().notify_all();
 }
 
 }  // namespace
@@ -152,9 +155,6 @@ CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::si
       return violation(call, covered ? std::to_string(bytes) + " bytes at " + hex(at) + " reach beyond the " +
                                            std::to_string(covered) + " that are there"
                                      : absent(at));
-    }
-    if (memory->freeing) {
-      return violation(call, hex(at) + " is used after the free of memory at " + hex(memory->address));
     }
     if (memory->mapped) {
       const auto access = memory->access.find(context.device);

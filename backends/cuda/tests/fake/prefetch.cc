@@ -7,7 +7,7 @@ using namespace fake;
 extern "C" {
 
 CUresult CUDAAPI fake_cuMemPrefetchAsync(CUdeviceptr at, size_t bytes, CUdevice to, CUstream on) {
-  ENTER_IN_CONTEXT("cuMemPrefetchAsync");
+  ENTER_TO_WORK("cuMemPrefetchAsync");
   STREAM(on);
   if (bytes == 0) return violation(call, "nothing to move");
   const auto devices = static_cast<CUdevice>(world().primaries.size());

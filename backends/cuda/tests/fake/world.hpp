@@ -173,6 +173,7 @@ struct World {
   std::vector<Pool*> default_pools;    // of the devices
   std::set<Pool*> pools, ended_pools;  // no handle means another pool later
   std::vector<std::size_t> used;
+  int blocking_frees = 0;  // that wait for a device
   Observed observed;
   Id last_id = 0;
   int captures = 0;
@@ -302,11 +303,18 @@ void fault(Context& context, CUresult code);
   fake::Lock lock(fake::lock_of_all()); \
   if (const CUresult refused = fake::enter_in_context(call)) return refused
 
+// For calls that put work on a stream.
+#define ENTER_TO_WORK(name)                                                     \
+  const char* const call = name;                                                \
+  fake::Lock lock(fake::lock_of_all());                                         \
+  fake::changed().wait(lock, [] { return fake::world().blocking_frees == 0; }); \
+  if (const CUresult refused = fake::enter_in_context(call)) return refused
+
 // For calls that end a capture in global mode.
 #define UNSAFE() \
   if (!fake::safe_while_capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 
-// For calls that put work on a stream.
+// For calls that a stream may not capture.
 #define STREAM(handle)                                                                 \
   fake::Stream* stream = nullptr;                                                      \
   if (const CUresult refused = fake::find(call, handle, true, stream)) return refused; \

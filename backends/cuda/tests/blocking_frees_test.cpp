@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver frees only when everything on the device is over, and nobody may put anything there meanwhile: never
+// while a stream waits for the host, which may need the driver before it lets the stream go on.
+#include <thread>
+#include <vector>
+
+#include "bytes.hpp"
+#include "cuda/blocking_frees.hpp"
+#include "gate.hpp"
+#include "native.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using test::Gate;
+
+class BlockingFrees : public CudaTest, public testing::WithParamInterface<MemoryKind> {
+ protected:
+  static constexpr std::size_t size = std::size_t{4} << 20;
+
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (!gpu().find(GetParam())) GTEST_SKIP() << "no such memory here";
+    resource_ = make_resource(gpu(), GetParam());
+  }
+  /// Used, and closed by now.
+  CUdeviceptr close_one() {
+    const Stream stream(gpu());
+    Buffer buffer = resource_->allocate(size, stream);
+    buffer.fill(std::byte{1}, stream);
+    stream.synchronize();
+    return buffer.device_address();
+  }
+  static bool is_there(CUdeviceptr address) {
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    return api().MemGetAddressRange(&base, &bytes, address) == CUDA_SUCCESS;
+  }
+  /// Frees go on where the last wait ends, on another thread.
+  static void await_free(CUdeviceptr address) {
+    while (is_there(address)) {  // the watchdog ends it
+      cuda::BlockingFrees::get().settle();
+      std::this_thread::yield();
+    }
+  }
+
+  /// What such a stream waits for is not held back in software.
+  static Stream given_out() {
+    Stream stream(gpu());
+    EXPECT_NE(cuda::native(stream), nullptr);
+    return stream;
+  }
+
+  ResourcePtr resource_;
+};
+INSTANTIATE_TEST_SUITE_P(Every, BlockingFrees,
+                         testing::Values(MemoryKind::device, MemoryKind::pinned, MemoryKind::managed),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+TEST_P(BlockingFrees, AreOverWithTheTrim) {
+  const CUdeviceptr address = close_one();
+  resource_->trim(0);
+  EXPECT_FALSE(is_there(address));
+}
+
+// More streams than there are values to wait for, so that some wait in another way.
+TEST_P(BlockingFrees, WaitForStreamsThatWaitForTheHost) {
+  std::vector<Stream> streams;
+  for (int i = 0; i < 6; ++i) streams.push_back(given_out());
+  Buffer other = resource_->allocate(size, streams[0]);
+  streams[0].synchronize();
+  Gate first, second;
+  second.hold(streams[0]);
+  for (const Stream& stream : streams) first.hold(stream);
+  const CUdeviceptr address = close_one();
+  resource_->trim(0);
+  EXPECT_TRUE(is_there(address));
+  other.fill(std::byte{2}, streams[1]);  // nobody is kept waiting
+  first.open();
+  for (std::size_t i = 1; i < streams.size(); ++i) streams[i].synchronize();
+  EXPECT_TRUE(is_there(address));
+  second.open();
+  streams[0].synchronize();
+  await_free(address);
+}
+
+// A wait that comes to nothing.
+TEST_P(BlockingFrees, GoOnAfterAWaitForWhatHasPassed) {
+  const Stream stream = given_out();
+  Gate gate;
+  gate.open();
+  gate.event().wait();
+  gate.hold(stream);
+  const CUdeviceptr address = close_one();
+  resource_->trim(0);
+  stream.synchronize();
+  await_free(address);
+}
+
+}  // namespace
+}  // namespace weir::cuda_test
