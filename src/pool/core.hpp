@@ -118,6 +118,8 @@ class Core final : public Pool {
 
   // release.cpp
   std::vector<spi::Point> pending_points(Lock& lock);
+  [[nodiscard]] std::vector<spi::Kept> homes_of_away() const;
+  std::vector<spi::Point> pending_points_at(const std::vector<spi::Kept>& homes);
   [[nodiscard]] spi::Block* take_unused(std::size_t most_reserved) noexcept;
   void give_back(spi::Block* blocks) noexcept;
   std::size_t give_back_free(std::size_t least_free, std::size_t least_reserved);

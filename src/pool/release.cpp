@@ -2,6 +2,7 @@
 // What a pool gives back to upstream, and what it waits for before it can: on the host for trim(), on nobody's time for
 // its release threshold.
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -11,7 +12,8 @@
 
 namespace weir::pool {
 
-// After all of them, everything that is closed now is free for every stream.
+// After all of them, everything that is closed now is free for every stream, but for what is away from streams that
+// others use, too.
 std::vector<spi::Point> Core::pending_points(Lock& lock) {
   std::vector<spi::Point> points;
   look_at_all(lock);
@@ -20,6 +22,28 @@ std::vector<spi::Point> Core::pending_points(Lock& lock) {
     if (shard->has_pending()) last = std::max(last, shard->pending->last());
     if (shard->away != 0) last = std::max(last, shard->stream.issued());
     if (last != 0) points.push_back({shard->kept, last});
+  }
+  return points;
+}
+
+// Streams whose memory is away. Needs the mutex.
+std::vector<spi::Kept> Core::homes_of_away() const {
+  std::vector<spi::Kept> homes;
+  for (const Shard* shard = shards_; away_ != 0 && shard; shard = shard->next) {
+    if (shard->away != 0) homes.push_back(shard->kept);
+  }
+  std::ranges::sort(homes, std::less<>{}, &spi::Kept::get);
+  return homes;
+}
+
+// What came home to them. Needs the mutex.
+std::vector<spi::Point> Core::pending_points_at(const std::vector<spi::Kept>& homes) {
+  std::vector<spi::Point> points;
+  for (const Shard* shard = shards_; !homes.empty() && shard; shard = shard->next) {
+    if (!shard->has_pending()) continue;
+    if (std::ranges::binary_search(homes, &shard->stream, std::less<>{}, &spi::Kept::get)) {
+      points.push_back({shard->kept, shard->pending->last()});
+    }
   }
   return points;
 }
@@ -63,18 +87,30 @@ std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reser
   return left;
 }
 
+namespace {
+
+void wait_for(const std::vector<spi::Point>& points) noexcept {
+  for (const auto& [stream, value] : points) {
+    (void)detail::thrown_by([&] { (void)stream->wait_for(value, std::chrono::nanoseconds{-1}); });
+  }
+}
+
+}  // namespace
+
+// Twice for what was away: on a stream that others use, too, its last point is recorded when it comes home.
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   if (is_exportable()) detail::settle_leases();
   Lock lock(mutex_);
+  const auto homes = homes_of_away();
   const auto points = pending_points(lock);
   lock.unlock();
-  for (const auto& [stream, value] : points) {
-    (void)detail::thrown_by([&] { (void)stream->wait_for(value, std::chrono::nanoseconds{-1}); });
-  }
+  wait_for(points);
   lock.lock();
   look_at_all(lock);  // what waited for several streams
+  const auto later_points = pending_points_at(homes);
   lock.unlock();
+  wait_for(later_points);
   const auto after = give_back_free(bytes_to_keep, 0);
   upstream_->trim(bytes_to_keep);
   return before > after ? before - after : 0;

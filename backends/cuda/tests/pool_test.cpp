@@ -2,12 +2,15 @@
 // No range of a pool is handed out while a kernel uses it. Streams do not wait for each other here: kernels
 // run for as long as the test wants, and write at their very end.
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <ostream>
 #include <string>
 
 #include "bytes.hpp"
 #include "expect.hpp"
+#include "gate.hpp"
 #include "native.hpp"
 #include "weir/resources/pool.hpp"
 
@@ -163,6 +166,27 @@ TEST_P(KernelsOnPools, AStreamOfTheApplicationThatIsForgottenMeanwhile) {
   pool->trim(0);
   upstream()->trim(0);  // what weir still does for that stream is over
   EXPECT_EQ(pool->pool_stats().streams, 1U) << "of the other stream";
+}
+
+// What comes home while trim() waits gets its last point there, and that is behind a kernel.
+TEST_P(KernelsOnPools, TrimWaitsForWhatComesHome) {
+  const auto pool = make(ReusePolicy::passed_only);
+  const NativeStream native;
+  const Stream home = cuda::borrow(gpu(), native.get()), other(gpu());
+  Buffer buffer = pool->allocate(page, home);
+  home.synchronize();
+  test::Gate gate;
+  gate.hold(other);
+  buffer.use_on(other);
+  buffer.close();
+  std::optional<Busy> kernel(std::in_place, native.get());
+  auto trimming = std::async(std::launch::async, [&] { return pool->trim(0); });
+  EXPECT_EQ(trimming.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  gate.open();
+  EXPECT_EQ(trimming.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  kernel.reset();
+  EXPECT_GE(trimming.get(), page);
+  EXPECT_EQ(pool->stats().reserved, 0U);
 }
 
 constexpr Over plain[] = {{"device", MemoryKind::device, false},
