@@ -286,13 +286,7 @@ void Player::finish() {
   await_deleters();
   for (const ResourcePtr& resource : all_resources_) {
     at("give back " + resource->name());
-    await_closes(*resource);
-    (void)resource->trim(0);
-    const ResourceStats stats = resource->stats();
-    if (stats.live_buffers != 0 || stats.in_use != 0 || stats.reserved != 0) {
-      throw std::runtime_error(std::to_string(stats.live_buffers) + " buffers live, " + std::to_string(stats.in_use) +
-                               " bytes in use, " + std::to_string(stats.reserved) + " reserved");
-    }
+    give_back(*resource);
   }
   require_silence();
   at("end");
@@ -300,11 +294,21 @@ void Player::finish() {
   if (link_) link_->forget();
 }
 
-// What a host function on a GPU's stream owned ends on a thread of the library, maybe after the stream says that it is over.
-void Player::await_closes(const MemoryResource& resource) {
+// What a host function on a GPU's stream owned ends on a thread of the library, maybe after the stream says that it is
+// over.
+void Player::give_back(MemoryResource& resource) {
   constexpr std::chrono::seconds certainly_wrong{10};
   const auto deadline = std::chrono::steady_clock::now() + certainly_wrong;
-  while (resource.stats().live_buffers != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  for (;;) {
+    (void)resource.trim(0);
+    const ResourceStats stats = resource.stats();
+    if (stats.live_buffers == 0 && stats.in_use == 0 && stats.reserved == 0) return;
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::runtime_error(std::to_string(stats.live_buffers) + " buffers live, " + std::to_string(stats.in_use) +
+                               " bytes in use, " + std::to_string(stats.reserved) + " reserved");
+    }
+    std::this_thread::yield();
+  }
 }
 
 // The deleter of an import runs on a thread of the library when its uses have passed, and ends memory that

@@ -49,7 +49,7 @@ class Player {
   void check(const Reading& reading) const;
   void finish();
   void await_deleters();
-  static void await_closes(const MemoryResource& resource);
+  static void give_back(MemoryResource& resource);
   void meet();
   void at(const std::string& what);
   std::string origin(std::span<const std::byte> bytes, std::size_t from) const;

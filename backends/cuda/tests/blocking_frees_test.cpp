@@ -32,6 +32,7 @@ class BlockingFrees : public CudaTest, public testing::WithParamInterface<Memory
     return buffer.device_address();
   }
   static bool is_there(CUdeviceptr address) {
+    const Current current(primary());
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
     return api().MemGetAddressRange(&base, &bytes, address) == CUDA_SUCCESS;

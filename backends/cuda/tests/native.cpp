@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "modelled_driver.hpp"
+#include "settle.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -113,7 +114,7 @@ void CudaTest::SetUp() {
     GTEST_SKIP() << backend.unavailable_because;
   }
   // What earlier tests left is given back now: the driver waits for the device then, and others wait behind it.
-  cuda::make_device_resource(gpu())->trim(0);
+  test::await_releases();
 }
 
 Current::Current(CUcontext context) : before_(now()) { must(api().CtxSetCurrent(context), "cuCtxSetCurrent"); }
