@@ -187,9 +187,13 @@ TEST_F(Memory, ManyFailuresLeaveNothing) {
     }
     return shortage.device_free;
   };
-  const auto before = free_bytes();
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(resource->try_allocate(gpu().total_memory(), stream));
-  EXPECT_GE(free_bytes(), before);
+  bool nothing_is_lost = false;  // other processes may take memory of the device meanwhile, but not each time
+  for (int round = 0; round < 5 && !nothing_is_lost; ++round) {
+    const auto before = free_bytes();
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(resource->try_allocate(gpu().total_memory(), stream));
+    nothing_is_lost = free_bytes() >= before;
+  }
+  EXPECT_TRUE(nothing_is_lost);
 }
 
 TEST_F(Memory, PointersOfRangesAndOfNothing) {
