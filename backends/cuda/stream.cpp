@@ -49,10 +49,10 @@ GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
     check(driver().StreamGetGreenCtx(native, &green), "cuStreamGetGreenCtx", gpu);
     green_ = green != nullptr;
   }
-  ++streams;
 }
 
-GpuStream::~GpuStream() { --streams; }
+GpuStream::Counted::Counted() noexcept { ++streams; }
+GpuStream::Counted::~Counted() { --streams; }
 
 std::size_t GpuStream::count() noexcept { return streams.load(); }
 

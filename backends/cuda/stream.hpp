@@ -80,7 +80,6 @@ class GpuStream final : public spi::StreamState {
   };
 
   GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned);
-  ~GpuStream() override;
 
   void bound_markers();
   void drop_finished_markers();
@@ -94,6 +93,13 @@ class GpuStream final : public spi::StreamState {
   template <class Work>
   void run_on(Gpu& gpu, Work work);
 
+  struct Counted {
+    Counted() noexcept;
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted();
+  };
+  Counted counted_;  // first: until everything else has ended
   CUcontext context_;
   CUstream native_;
   bool owned_;
