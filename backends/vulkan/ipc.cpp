@@ -45,13 +45,16 @@ bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
 // the same number for the same file in between.
 class Offer {
  public:
-  explicit Offer(const spi::StrangerFd& original)
-      : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)) {}
+  /// `memory`: what the driver makes of it, and then owns it.
+  Offer(const spi::StrangerFd& original, const VkDeviceMemory& memory)
+      : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)), memory_(memory) {}
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
   ~Offer() {
-    if (taken_ || !same_file(original_, copy_.get())) (void)copy_.trust().release();
+    const bool taken = memory_ != VK_NULL_HANDLE;
+    if (taken || !same_file(original_, copy_.get())) (void)copy_.trust().release();
   }
   [[nodiscard]] int fd() const noexcept { return copy_.get(); }
-  void taken() noexcept { taken_ = true; }
 
  private:
   // Validation remembers what was exported by its number, also when that is closed and names another file by now.
@@ -64,7 +67,7 @@ class Offer {
   std::unique_lock<std::mutex> lock_;
   int original_;
   spi::StrangerFd copy_;
-  bool taken_ = false;
+  const VkDeviceMemory& memory_;
 };
 
 }  // namespace
@@ -99,9 +102,8 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   made->imported = made->shared = true;
   made->read_only = read_only;
   Shortage shortage;
-  Offer offer(fd);
+  const Offer offer(fd, made->memory);
   const VkResult result = made->build(offer.fd(), shortage);
-  if (made->memory != VK_NULL_HANDLE) offer.taken();
   const bool refused = made->buffer != VK_NULL_HANDLE && made->memory == VK_NULL_HANDLE;
   if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // what drivers say of a file that holds less than claimed
     throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment size of " + std::to_string(bytes) +

@@ -35,10 +35,10 @@ class Waiting : public testing::Test {
     for (int i = 0; i < count; ++i) fake->put(FakeStream::fill());
   }
 
-  std::atomic<bool> gone{false};
+  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
   FakeStream* fake = [this] {
     auto* made = new FakeStream;
-    made->behaviour.on_end = [this] { gone = true; };
+    made->behaviour.on_end = [gone = gone] { *gone = true; };  // the library may let go of it after the test
     return made;
   }();
   spi::Ref<spi::StreamState> owner = spi::Ref<spi::StreamState>::adopt(fake);
@@ -158,12 +158,12 @@ TEST_F(Waiting, KeepsTheTimelineThatNobodyUsesAnyMore) {
   EXPECT_TRUE(wait(note, 1));
   EXPECT_FALSE(fake->closed());
   owner = {};
-  EXPECT_FALSE(gone);
+  EXPECT_FALSE(*gone);
   EXPECT_TRUE(fake->closed());
   EXPECT_FALSE(fake->try_retain());
   fake->finish(1);
   EXPECT_EQ(fake->settle(), 1U);
-  EXPECT_TRUE(gone);
+  EXPECT_TRUE(*gone);
 }
 
 TEST_F(Waiting, MayStandInAnotherQueueAfterwards) {
@@ -241,7 +241,7 @@ TEST_F(Waiting, IsLookedAfterByTheLibrary) {
   fake->finish(2);
   while (!called) std::this_thread::yield();
   owner = {};
-  while (!gone) std::this_thread::yield();  // the library lets go of it
+  while (!*gone) std::this_thread::yield();  // the library lets go of it
 }
 
 // Ending while others begin: everything is called once, whoever looks.

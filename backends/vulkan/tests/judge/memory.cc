@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory and buffers: what lies where, who may reach it, and until when it is used.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -44,6 +46,33 @@ std::shared_ptr<Payload> payload_of_file(const std::pair<dev_t, ino_t>& file) {
   return payload;
 }
 
+// Drivers keep the descriptor that they took until the memory ends, or close it at once. Here it is kept, and the driver
+// has another one of the file.
+VkResult import(VkDevice device, const VkMemoryAllocateInfo& info, const VkImportMemoryFdInfoKHR& importing,
+                const VkAllocationCallbacks* allocator, VkDeviceMemory* made) {
+  constexpr int above_exports = 400;  // validation remembers those by their numbers, also when they are closed
+  const int given = importing.fd;
+  const int another = fcntl(given, F_DUPFD_CLOEXEC, above_exports);
+  if (another < 0) return VK_ERROR_TOO_MANY_OBJECTS;
+  auto& changed = const_cast<VkImportMemoryFdInfoKHR&>(importing);  // which the application made a moment ago
+  changed.fd = another;
+  const VkResult result = next().vkAllocateMemory(device, &info, allocator, made);
+  changed.fd = given;
+  std::pair<dev_t, ino_t> ours, left;
+  if (result != VK_SUCCESS && file_of(given, ours) && file_of(another, left) && ours == left) close(another);
+  return result;
+}
+
+void end_taken(const Memory& memory) {
+  std::pair<dev_t, ino_t> file;
+  const auto found = file_of(memory.taken, file) ? exported().find(file) : exported().end();
+  if (found == exported().end() || found->second.lock() != memory.payload) {
+    return violation("vkFreeMemory", "the descriptor that memory " + std::to_string(memory.payload->number) +
+                                         " was imported from is closed, and it was the driver's");
+  }
+  close(memory.taken);
+}
+
 }  // namespace
 
 bool in_use(const Clock& uses) { return !world().host.over.covers(uses); }
@@ -67,9 +96,11 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo* info, con
   const MemoryType type = memory_type(info->memoryTypeIndex);
   VkMemoryAllocateInfo real = *info;
   real.memoryTypeIndex = type.real;
-  const VkResult result = next().vkAllocateMemory(device, &real, allocator, made);
+  const VkResult result =
+      importing ? import(device, real, *importing, allocator, made) : next().vkAllocateMemory(device, &real, allocator, made);
   if (result != VK_SUCCESS) return result;
   auto memory = std::make_shared<Memory>();
+  if (importing) memory->taken = importing->fd;
   memory->handle = *made;
   memory->device = owner;
   memory->size = info->allocationSize;
@@ -96,6 +127,7 @@ void vkFreeMemory(VkDevice device, VkDeviceMemory handle, const VkAllocationCall
       come_to_rest(*memory->device);
     }
     --memory->device->allocations;
+    if (memory->taken >= 0) end_taken(*memory);
     world().memories.erase(handle);
   }
   next().vkFreeMemory(device, handle, allocator);

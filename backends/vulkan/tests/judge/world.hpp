@@ -82,6 +82,7 @@ struct Memory {
   bool coherent = true;
   std::shared_ptr<Payload> payload;
   std::shared_ptr<Mapping> mapping;
+  int taken = -1;  ///< the descriptor it was imported from, which is the driver's
   Clock uses;
 };
 
