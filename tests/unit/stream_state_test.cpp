@@ -277,22 +277,26 @@ TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
     has_put.get_future().wait();
   }});
   s->put(FakeStream::fill());
+  const Fake before;
+  before->put(FakeStream::fill());
+  s->put(before->wait_op(1));
   auto* gate = new FakeStream;
   std::optional<Thread> asking;
   gate->behaviour.on_end = [&] {
     asking.emplace([&] { (void)s->reached(1); });  // takes the turn to mark
     marking.get_future().wait();
-    EXPECT_EQ(s->put(FakeStream::fill()), 3U);
+    EXPECT_EQ(s->put(FakeStream::fill()), 4U);
     has_put.set_value();
     ended.set_value();
   };
   gate->put(FakeStream::fill());
   s->put(gate->wait_op(1));
   gate->finish(1);
-  gate->release();  // the wait has the last reference
+  gate->release();  // the wait has the last reference, behind another one
+  before->finish(1);
   ended.get_future().wait();
   asking->join();
-  while (!s->submitted(3)) std::this_thread::yield();
+  while (!s->submitted(4)) std::this_thread::yield();
 }
 
 TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {
