@@ -60,7 +60,8 @@ std::size_t open_fds() {
   await_releases();  // memory of earlier tests goes back behind them
   settle_files();
   const auto all = files();
-  const auto counted = std::count_if(all.begin(), all.end(), [](const auto& each) { return !is_drivers_own(each.second); });
+  const auto counted =
+      std::count_if(all.begin(), all.end(), [](const auto& each) { return !is_drivers_own(each.second); });
   return static_cast<std::size_t>(counted) - 1;  // the one that they are read from
 }
 

@@ -46,8 +46,8 @@ std::shared_ptr<Payload> payload_of_file(const std::pair<dev_t, ino_t>& file) {
   return payload;
 }
 
-// Drivers keep the descriptor that they took until the memory ends, or close it at once. Here it is kept, and the driver
-// has another one of the file.
+// Drivers keep the descriptor that they took until the memory ends, or close it at once. Here it is kept, and the
+// driver has another one of the file.
 VkResult import(VkDevice device, const VkMemoryAllocateInfo& info, const VkImportMemoryFdInfoKHR& importing,
                 const VkAllocationCallbacks* allocator, VkDeviceMemory* made) {
   constexpr int above_exports = 400;  // validation remembers those by their numbers, also when they are closed
@@ -96,8 +96,8 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo* info, con
   const MemoryType type = memory_type(info->memoryTypeIndex);
   VkMemoryAllocateInfo real = *info;
   real.memoryTypeIndex = type.real;
-  const VkResult result =
-      importing ? import(device, real, *importing, allocator, made) : next().vkAllocateMemory(device, &real, allocator, made);
+  const VkResult result = importing ? import(device, real, *importing, allocator, made)
+                                    : next().vkAllocateMemory(device, &real, allocator, made);
   if (result != VK_SUCCESS) return result;
   auto memory = std::make_shared<Memory>();
   if (importing) memory->taken = importing->fd;
