@@ -294,16 +294,17 @@ void Player::finish() {
   if (link_) link_->forget();
 }
 
-// What a host function on a GPU's stream owned ends on a thread of the library, maybe after the stream says that it is
-// over.
+// What a host function on a GPU's stream owned may end after the stream says that it is over, on a thread of the
+// library. Once nothing is live, one trim() gives everything back.
 void Player::give_back(MemoryResource& resource) {
   constexpr std::chrono::seconds certainly_wrong{10};
   const auto deadline = std::chrono::steady_clock::now() + certainly_wrong;
   for (;;) {
+    const bool all_closed = resource.stats().live_buffers == 0;
     (void)resource.trim(0);
     const ResourceStats stats = resource.stats();
     if (stats.live_buffers == 0 && stats.in_use == 0 && stats.reserved == 0) return;
-    if (std::chrono::steady_clock::now() > deadline) {
+    if (all_closed || std::chrono::steady_clock::now() > deadline) {
       throw std::runtime_error(std::to_string(stats.live_buffers) + " buffers live, " + std::to_string(stats.in_use) +
                                " bytes in use, " + std::to_string(stats.reserved) + " reserved");
     }

@@ -131,7 +131,7 @@ def read_suite(label, results, program):
         if key in COUNTERS:
             suite.counters[key] = suite.counters.get(key, 0) + int(value)
         elif key == "excluded":
-            for line in filter(str.strip, value.splitlines()):  # "12 × permanent: reason"
+            for line in value.splitlines():  # "12 × permanent: reason"
                 cases, _, reason = line.partition(" × ")
                 suite.excluded[reason] += int(cases)
     if outcome == "failed" and suite.count("failed") == 0:

@@ -28,7 +28,7 @@ CONFORMANCE = """<?xml version="1.0" encoding="UTF-8"?>
     <testcase name="Last/cuda_0_vmm" status="run" classname="Every/Fill">%s</testcase>
   </testsuite>
 </testsuites>"""
-PROGRAMS = """<testsuites excluded="3 × permanent: no address&#x0A;&#x0A;"><testsuite name="Programs" tests="1">
+PROGRAMS = """<testsuites excluded="3 × permanent: no address&#x0A;"><testsuite name="Programs" tests="1">
   <testcase name="Run" status="run" classname="Programs">
     <properties><property name="random_programs" value="2000"/></properties>
   </testcase></testsuite></testsuites>"""

@@ -17,18 +17,14 @@
 namespace weir::test {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Files of exports whose importers are done are closed by a thread of the library, and its own with the last of them.
 // Trimming any pool that exports waits for it.
 void settle_leases() {
   static const auto& pool = *new PoolPtr(make_pool(host::make_shared_resource(), {.exportable = true}));
   pool->trim(0);
 }
-
-}  // namespace
-
-namespace fs = std::filesystem;
-
-namespace {
 
 // A descriptor's number, and its file.
 std::vector<std::pair<std::string, std::string>> files() {

@@ -28,13 +28,14 @@ bool ran(const std::string& suite) {
   return found;
 }
 
-/// The reason of an exclusion that made `test` a skip; empty for every other test.
+/// The reason of an exclusion that made `test` a skip; empty for every other test. Newer GoogleTests end it with a new
+/// line.
 std::string_view reason_of(const testing::TestInfo& test) {
   const testing::TestResult& result = *test.result();
   for (int i = 0; i < result.total_part_count(); ++i) {
     const testing::TestPartResult& part = result.GetTestPartResult(i);
     const std::string_view message = part.message();
-    if (part.skipped() && says_why(message)) return message;
+    if (part.skipped() && says_why(message)) return message.substr(0, message.find_last_not_of('\n') + 1);
   }
   return {};
 }
