@@ -3,15 +3,12 @@
 
 #include <new>
 
+#include "base/never_ends.hpp"
 #include "context_scope.hpp"
 
 namespace weir::cuda {
 
-BlockingFrees& BlockingFrees::get() noexcept {
-  alignas(BlockingFrees) static std::byte storage[sizeof(BlockingFrees)];
-  static auto& instance = *new (storage) BlockingFrees;
-  return instance;
-}
+BlockingFrees& BlockingFrees::get() noexcept { return weir::detail::never_ends<BlockingFrees>(); }
 
 void BlockingFrees::run(Free free) noexcept {
   Lock lock(mutex_);
@@ -19,7 +16,7 @@ void BlockingFrees::run(Free free) noexcept {
     try {
       postponed_.push_back(free);
       return;
-    } catch (const std::bad_alloc&) {  // the memory is needed, and what comes of it is not sure to
+    } catch (const std::bad_alloc&) {  // nobody would free it later; now the driver may only make others wait
     }
   }
   call(free, lock);

@@ -12,8 +12,8 @@
 
 namespace weir::pool {
 
-// After all of them, everything that is closed now is free for every stream, but for what is away from streams that
-// others use, too.
+// After all of them, everything that is closed now is free for every stream. The exception is memory that is away from
+// a borrowed stream: that gets its last point when it comes home.
 std::vector<spi::Point> Core::pending_points(Lock& lock) {
   std::vector<spi::Point> points;
   look_at_all(lock);
@@ -36,7 +36,7 @@ std::vector<spi::Kept> Core::homes_of_away() const {
   return homes;
 }
 
-// What came home to them. Needs the mutex.
+// The points that memory got when it came home to these streams. Needs the mutex.
 std::vector<spi::Point> Core::pending_points_at(const std::vector<spi::Kept>& homes) {
   std::vector<spi::Point> points;
   for (const Shard* shard = shards_; !homes.empty() && shard; shard = shard->next) {
@@ -97,7 +97,7 @@ void wait_for(const std::vector<spi::Point>& points) noexcept {
 
 }  // namespace
 
-// Twice for what was away: on a stream that others use, too, its last point is recorded when it comes home.
+// Waits twice, because memory that was away gets its last point on a borrowed stream when it comes home.
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   if (is_exportable()) detail::settle_leases();

@@ -70,7 +70,7 @@ struct Block {
     leave_parent();
     return uses_;
   }
-  /// The same, once that was asked.
+  /// What take_uses() returned, for whoever closed the block.
   [[nodiscard]] Uses* taken_uses() noexcept { return uses_; }
   /// Nobody adds to the record any more: keep the streams in it instead of using them.
   void keep_uses() noexcept {
