@@ -180,10 +180,12 @@ void close_elsewhere(const Stage& stage) {
   const Stream other(stage.device);
   Buffer a = stage.plain->allocate(small, home);
   Buffer b = stage.plain->allocate(small, home);
+  Buffer c = stage.plain->allocate(small, home);
   a.fill(std::byte{1}, home);
   other.wait(home.record());
   a.fill(std::byte{2}, other);
   a.close(other);
+  c.close(other);  // where nothing used it before
   b.use_on(other);
   b.close();
   home.synchronize();

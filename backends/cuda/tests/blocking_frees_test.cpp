@@ -61,6 +61,20 @@ TEST_P(BlockingFrees, AreOverWithTheTrim) {
   EXPECT_FALSE(is_there(address));
 }
 
+// The driver frees when all else is over: a thread of the library waits for that, and not who closes.
+TEST_P(BlockingFrees, KeepNoCloserWaiting) {
+  const Stream stream(gpu());
+  Buffer buffer = resource_->allocate(size, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+  const NativeStream other;
+  Busy busy(other.get());
+  buffer.close();
+  const Current current(primary());
+  EXPECT_EQ(api().StreamQuery(other.get()), CUDA_ERROR_NOT_READY);
+  busy.release();
+}
+
 // More streams than there are values to wait for, so that some wait in another way.
 TEST_P(BlockingFrees, WaitForStreamsThatWaitForTheHost) {
   std::vector<Stream> streams;

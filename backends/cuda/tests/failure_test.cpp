@@ -185,6 +185,18 @@ TEST_F(Failures, AFreeThatTrimCouldNotWaitForIsTheNextOnes) {
   EXPECT_EQ(resource->stats().reserved, 0U);
 }
 
+TEST_F(Failures, AFreeWhoseEventIsRefusedIsWaitedForAllTheSame) {
+  const Stream stream(gpu());
+  const auto resource = cuda::make_async_resource(gpu());
+  Buffer buffer = resource->allocate(4096, stream);
+  fail_next("cuEventRecord", CUDA_ERROR_UNKNOWN);
+  buffer.close();
+  resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+  forget();
+  EXPECT_EQ(test::take_reports().size(), 0U);
+}
+
 TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
   const auto resource = cuda::make_device_resource(gpu());
   {
@@ -221,6 +233,26 @@ TEST_F(Failures, ADeviceThatStopsLetsGoOfWhatHostCallsOwn) {
     stream.call([answer = std::move(answer)] { answer->set_value(); });
     fault(0, CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_ERROR(stream.synchronize(), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    EXPECT_THROW(ended.get(), std::future_error) << "broken promise";
+    forget();
+  }
+  (void)test::take_reports();
+}
+
+// Nobody waits for the stream, so that only the call can tell of it.
+TEST_F(Failures, ACallThatTellsOfAStopLetsGoOfWhatHostCallsOwn) {
+  const auto fault = reinterpret_cast<void (*)(int, int)>(test::find_in_model("fake_cuda_fault"));
+  auto answer = std::make_shared<std::promise<void>>();
+  auto ended = answer->get_future();
+  {
+    const NativeStream busy;
+    const Stream stream(gpu()), other(gpu());
+    Buffer buffer = cuda::make_device_resource(gpu())->allocate(4096, other);
+    Busy kernel(busy.get());
+    stream.wait(cuda::borrow(gpu(), busy.get()).record());
+    stream.call([answer = std::move(answer)] { answer->set_value(); });
+    fault(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_ERROR(buffer.fill(std::byte{1}, other), Errc::device_lost, "CUDA_ERROR_ILLEGAL_ADDRESS");
     EXPECT_THROW(ended.get(), std::future_error) << "broken promise";
     forget();
   }
@@ -271,8 +303,10 @@ TEST_F(Failures, AWaitForATimelineThatIsLostEnds) {
 
 TEST_F(Failures, ARefusedHostCallKeepsItsFunction) {
   const Stream stream(gpu());
+  const auto owned = std::make_shared<int>();
   fail_next("cuLaunchHostFunc", CUDA_ERROR_INVALID_VALUE);
-  EXPECT_ERROR(stream.call([] { ADD_FAILURE() << "was refused"; }), Errc::invalid_argument, "cuLaunchHostFunc");
+  EXPECT_ERROR(stream.call([owned] { ADD_FAILURE() << "was refused"; }), Errc::invalid_argument, "cuLaunchHostFunc");
+  EXPECT_EQ(owned.use_count(), 1) << "the refused function is gone";
   bool called = false;
   stream.call([&] { called = true; });
   stream.synchronize();

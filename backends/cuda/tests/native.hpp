@@ -15,22 +15,25 @@ namespace weir::cuda_test {
 /// Driver functions that the tests call themselves; all in the form that cuda.h declares, but for cuCtxCreate.
 struct Api {
   CUresult(CUDAAPI* CtxCreate)(CUcontext*, unsigned int, CUdevice) = nullptr;
-#define WEIR_TEST_SYMBOLS(X)                                                                                         \
-  X(CtxDestroy, 4000)                                                                                                \
-  X(CtxPopCurrent, 4000)                                                                                             \
-  X(CtxGetCurrent, 4000) X(CtxSetCurrent, 4000) X(DevicePrimaryCtxRetain, 7000) X(StreamCreate, 2000)                \
-      X(StreamDestroy, 4000) X(StreamSynchronize, 2000) X(StreamGetCtx, 9020) X(StreamBeginCapture, 10010)           \
-          X(StreamEndCapture, 10000) X(GraphDestroy, 10000) X(MemAlloc, 3020) X(MemFree, 3020) X(MemHostAlloc, 2020) \
-              X(MemFreeHost, 2000) X(MemAllocManaged, 6000) X(MemAllocAsync, 11020) X(MemFreeAsync, 11020)           \
-                  X(MemcpyAsync, 4000) X(ModuleLoadData, 2000) X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)      \
-                      X(MemGetAllocationGranularity, 10020) X(MemCreate, 10020) X(MemRelease, 10020)                 \
-                          X(MemAddressReserve, 10020) X(MemAddressFree, 10020) X(MemMap, 10020) X(MemUnmap, 10020)   \
-                              X(MemSetAccess, 10020) X(MemRangeGetAttribute, 8000) X(StreamQuery, 2000)              \
-                                  X(EventCreate, 2000) X(EventDestroy, 4000) X(EventRecord, 2000)                    \
-                                      X(MemsetD8Async, 3020) X(MemPoolCreate, 11020) X(MemPoolDestroy, 11020)        \
-                                          X(MemPoolSetAttribute, 11020) X(MemPoolGetAttribute, 11020)                \
-                                              X(MemPoolTrimTo, 11020) X(MemAllocFromPoolAsync, 11020)                \
-                                                  X(EventSynchronize, 2000) X(MemGetAddressRange, 3020)
+#define WEIR_TEST_SYMBOLS(X)                                                                                       \
+  X(CtxDestroy, 4000)                                                                                              \
+  X(CtxPopCurrent, 4000)                                                                                           \
+  X(CtxGetCurrent, 4000)                                                                                           \
+  X(CtxSetCurrent, 4000) X(DevicePrimaryCtxRetain, 7000) X(StreamCreate, 2000) X(StreamDestroy, 4000)              \
+      X(StreamSynchronize, 2000) X(StreamGetCtx, 9020) X(StreamBeginCapture, 10010) X(StreamEndCapture, 10000)     \
+          X(GraphDestroy, 10000) X(MemAlloc, 3020) X(MemFree, 3020) X(MemHostAlloc, 2020) X(MemFreeHost, 2000)     \
+              X(MemAllocManaged, 6000) X(MemAllocAsync, 11020) X(MemFreeAsync, 11020) X(MemcpyAsync, 4000)         \
+                  X(ModuleLoadData, 2000) X(ModuleGetFunction, 2000) X(LaunchKernel, 4000)                         \
+                      X(MemGetAllocationGranularity, 10020) X(MemCreate, 10020) X(MemRelease, 10020)               \
+                          X(MemAddressReserve, 10020) X(MemAddressFree, 10020) X(MemMap, 10020) X(MemUnmap, 10020) \
+                              X(MemSetAccess, 10020) X(MemRangeGetAttribute, 8000) X(StreamQuery, 2000)            \
+                                  X(EventCreate, 2000) X(EventDestroy, 4000) X(EventRecord, 2000)                  \
+                                      X(MemsetD8Async, 3020) X(MemPoolCreate, 11020) X(MemPoolDestroy, 11020)      \
+                                          X(MemPoolSetAttribute, 11020) X(MemPoolGetAttribute, 11020)              \
+                                              X(MemPoolTrimTo, 11020) X(MemAllocFromPoolAsync, 11020)              \
+                                                  X(EventSynchronize, 2000) X(MemGetAddressRange, 3020)            \
+                                                      X(MemGetAccess, 10020) X(MemRetainAllocationHandle, 11000)   \
+                                                          X(MemGetAllocationPropertiesFromHandle, 10020)
 #define WEIR_TEST_DECLARE(name, version) decltype(&::cu##name) name = nullptr;
   WEIR_TEST_SYMBOLS(WEIR_TEST_DECLARE)
 #undef WEIR_TEST_DECLARE

@@ -65,6 +65,27 @@ TEST_F(Share, MemoryOutlivesTheExporter) {
   EXPECT_BYTES(test::read(again, stream), bytes);
 }
 
+// Whoever writes there with its own kernels learns it from the driver, and not from what others read later.
+TEST_F(Share, WhatIsOpenedForReadingCannotBeWritten) {
+  const Stream stream(gpu());
+  const Buffer buffer = resource->allocate(size, stream);
+  const auto access = [&](bool read_only) {
+    const auto segment = spi::Ref<spi::Segment>::adopt(
+        ops().import_handle(gpu().state(), {.kind = spi::HandleKind::cuda_vmm_fd,
+                                            .fd = ops().export_handle(*buffer.location().segment).fd,
+                                            .size = size,
+                                            .memory_kind = MemoryKind::vmm,
+                                            .read_only = read_only}));
+    EXPECT_EQ(segment->read_only, read_only);
+    const CUmemLocation here{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    unsigned long long flags = 0;
+    EXPECT_CU(api().MemGetAccess(&flags, &here, segment->address));
+    return flags;
+  };
+  EXPECT_EQ(access(false), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  EXPECT_EQ(access(true), CU_MEM_ACCESS_FLAGS_PROT_READ);
+}
+
 TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
   const Stream stream(gpu());
   Buffer buffer = resource->allocate(size, stream);
@@ -91,10 +112,29 @@ TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
   EXPECT_TRUE(import(ops().export_handle(segment).fd, segment.size));
 }
 
+TEST_F(Share, ReservedAddressesAreAtLeastAsManyAsAskedFor) {
+  const std::size_t granule = gpu().find(MemoryKind::vmm)->granularity;
+  for (const std::size_t bytes : {std::size_t{1}, granule - 1, granule, granule + 1, 3 * granule}) {
+    const auto reserved =
+        spi::Ref<spi::PagedSegment>::adopt(ops().reserve_addresses(gpu().state(), MemoryKind::vmm, bytes));
+    EXPECT_EQ(reserved->size, (bytes + granule - 1) / granule * granule);
+  }
+}
+
 TEST_F(Share, OnlyWhatWasAskedForIsExported) {
   const Stream stream(gpu());
   Buffer buffer = cuda::make_vmm_resource(gpu())->allocate(size, stream);
   EXPECT_ERROR(ops().export_handle(*buffer.location().segment), Errc::unsupported, "not made to be shared");
+  const auto types = [](const Buffer& of) {
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp properties{};
+    EXPECT_CU(api().MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(cuda::pointer(of))));
+    EXPECT_CU(api().MemGetAllocationPropertiesFromHandle(&properties, handle));
+    EXPECT_CU(api().MemRelease(handle));
+    return properties.requestedHandleTypes;
+  };
+  EXPECT_EQ(types(buffer), CU_MEM_HANDLE_TYPE_NONE);
+  EXPECT_EQ(types(resource->allocate(size, stream)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   EXPECT_FALSE(ops().imports(gpu().state(), spi::HandleKind::host_memfd));
 }
 

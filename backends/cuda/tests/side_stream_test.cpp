@@ -85,6 +85,23 @@ TEST_F(SideStreams, TwoStreamsOfAnotherDeviceAreIndependent) {
   expect_independent(Stream(gpu()), Stream(gpu()), complete_buffers(cuda::device(1), 2));
 }
 
+TEST_F(SideStreams, DoNotWaitForTheLegacyStream) {
+  const OtherContext elsewhere;
+  const NativeStream native(elsewhere.get());
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  auto buffers = complete_buffers(gpu(), 1);
+  {
+    const Current current(primary());
+    Busy busy(CU_STREAM_LEGACY);
+    buffers[0].fill(std::uint8_t{1}, stream);
+    stream.synchronize();
+    EXPECT_EQ(api().StreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    busy.release();
+  }
+  buffers.clear();
+  settle();
+}
+
 // Both ways: the work comes after what was on the stream, and what follows on the stream after the work.
 TEST_F(SideStreams, TheWorkIsInTheStreamsOrder) {
   const OtherContext elsewhere;

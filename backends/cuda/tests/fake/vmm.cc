@@ -127,6 +127,16 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* pro
   properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties->location.id = handle->device;
+  if (handle->exportable) properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* id, void* address) {
+  ENTER("cuMemRetainAllocationHandle");
+  const auto found = world().mappings.find(reinterpret_cast<CUdeviceptr>(address));
+  if (found == world().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  *id = found->second;
+  ++world().handles.at(*id).owners;
   return CUDA_SUCCESS;
 }
 
@@ -215,6 +225,17 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
     remove(call, memory);
     ended(Kind::mapping);
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
+  ENTER("cuMemGetAccess");
+  const MemoryRef memory = memory_at(address);
+  if (!memory || !memory->mapped) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = memory->access.find(location->id);
+  *flags = found == memory->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE
+           : found->second               ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                         : CU_MEM_ACCESS_FLAGS_PROT_READ;
   return CUDA_SUCCESS;
 }
 
