@@ -355,6 +355,17 @@ TEST_P(Pools, AnIdlePoolHoldsNothingAboveItsThreshold) {
   while (pool->stats().reserved > page) std::this_thread::yield();
 }
 
+TEST_P(Pools, AThresholdCountsWhatIsInUse) {
+  const auto pool = make({.segment_bytes = page, .release_threshold = 2 * page});
+  const Buffer live = pool->allocate(page, other);
+  {
+    std::vector<Buffer> three;
+    for (int i = 0; i < 3; ++i) three.push_back(pool->allocate(page, stream));
+  }
+  while (pool->stats().reserved > 2 * page) std::this_thread::yield();  // the watchdog ends it
+  EXPECT_EQ(pool->stats().reserved, 2 * page) << "one in use, one to keep";
+}
+
 // While others have buffers, what one stream gave back may be needed again at once.
 TEST_P(Pools, AThresholdBelowWhatIsLiveDoesNotMakeEachAllocationGrow) {
   const auto pool = make({.segment_bytes = page, .release_threshold = page});

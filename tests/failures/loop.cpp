@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "fds.hpp"
 #include "leases.hpp"
@@ -212,7 +213,9 @@ class Loop {
 
   void check_nothing_left(const char* when) {
     auto now = before_;
+    bool again = false;
     const bool same = eventually([&] {
+      if (std::exchange(again, true)) injector_.settle();  // a thread may have ended something since
       now = leftovers(stage_, injector_);
       if (now.threads < before_.threads) now.threads = before_.threads;
       return now == before_;
