@@ -7,7 +7,10 @@
 #include <poll.h>
 
 #include <chrono>
+#include <future>
 #include <list>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "busy_pipe.hpp"
@@ -90,6 +93,28 @@ TEST_F(StrangerFiles, WhatIsTrustedIsClosedAtOnce) {
 }
 
 TEST_F(StrangerFiles, SettlingWaitsForAll) { close_and_settle(300); }
+
+// Settling comes back without what got stuck, but not without what is just being closed.
+TEST_F(StrangerFiles, SettlingWaitsForWhatIsBeingClosed) {
+  for (int round = 0; round < 3; ++round) {
+    BlockingFile slow;
+    spi::UniqueFd file = slow.take();
+    const int number = file.get();
+    detail::close_apart(std::move(file));
+    while (fcntl(number, F_GETFD) != -1) std::this_thread::yield();  // until its closing has begun
+    std::promise<void> settled;
+    const auto begin = std::chrono::steady_clock::now();
+    Thread settling([&] {
+      detail::settle_closes();
+      settled.set_value();
+    });
+    const auto waited = settled.get_future().wait_for(patience / 5);
+    const bool in_time = std::chrono::steady_clock::now() - begin < patience;
+    EXPECT_TRUE(waited == std::future_status::timeout || !in_time);
+    slow.let_go();
+    settling.join();
+  }
+}
 
 TEST_F(StrangerFiles, OneThatBlocksKeepsNoOtherOpen) {
   BlockingFile blocking;

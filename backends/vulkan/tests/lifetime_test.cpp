@@ -32,6 +32,22 @@ TEST_F(Lifetime, WorkOfADestroyedStreamStillRuns) {
   EXPECT_EQ(bytes[7], std::byte{8});
 }
 
+// Where none is left, each fill would be submitted by itself.
+TEST_F(Lifetime, ScratchMemoryOfABatchServesALaterOne) {
+  constexpr std::uint64_t pattern = 0x0807060504030201;
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device())->allocate(std::size_t{1} << 20, stream);
+  const auto fill = [&] { buffer.fill_pattern(pattern, 8, 0, buffer.size(), stream); };
+  for (int i = 0; i < 100; ++i) {
+    fill();
+    stream.synchronize();
+  }
+  calls().clear();
+  for (int i = 0; i < 3; ++i) fill();
+  stream.synchronize();
+  EXPECT_EQ(calls()["vkQueueSubmit"], 1);
+}
+
 TEST_F(Lifetime, AStreamMayGoWhileAnotherWaitsForIt) {
   const Stream stays{device()};
   const auto resource = make_device_resource(device());
