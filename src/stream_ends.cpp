@@ -159,7 +159,7 @@ bool StreamState::has_memory() const noexcept {
 
 void StreamState::close() noexcept {
   const auto last = seal();
-  do_close();
+  if (!device_->inherited) do_close();
   if (attachments_.load(std::memory_order_acquire)) {
     {
       const AttachmentLock lock;

@@ -88,8 +88,7 @@ std::uint64_t StreamState::put(Op op) {
   if (queue_.empty() && !must_hold(op)) {
     take_turn(lock);
     if (queue_.empty() && !must_hold(op) && !lost()) {
-      const auto* const mark = std::get_if<MarkOp>(&op);
-      if (sealed_ || (mark && mark->looks && !may_look())) {
+      if (sealed_ || (needs_somebody(op) && !may_look())) {
         end_turn(lock);
         throw Error(Errc::closed,
                     "stream " + std::to_string(id_) + " on " + device_->describe() + " has no handle any more");
@@ -146,6 +145,12 @@ void StreamState::submit(Op& op, std::uint64_t value) {
 // over.
 void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
   detail::release_after(std::move(op.segment), *this, value);
+}
+
+// Whether nobody but the library wants it, who may not ask an application's stream that nobody names any more.
+bool StreamState::needs_somebody(const Op& op) noexcept {
+  const auto* const mark = std::get_if<MarkOp>(&op);
+  return std::holds_alternative<FreeOp>(op) || (mark && mark->looks);
 }
 
 // Threads get it in the order in which they ask.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "blocking_frees.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "base/never_ends.hpp"
@@ -10,25 +11,58 @@ namespace weir::cuda {
 
 BlockingFrees& BlockingFrees::get() noexcept { return weir::detail::never_ends<BlockingFrees>(); }
 
-void BlockingFrees::run(Free free) noexcept {
-  Lock lock(mutex_);
-  if (waits_ != 0) {
-    try {
-      postponed_.push_back(free);
-      return;
-    } catch (const std::bad_alloc&) {  // nobody would free it later; now the driver may only make others wait
-    }
-  }
-  call(free, lock);
+void BlockingFrees::expect() {
+  const Lock lock(mutex_);
+  if (expected_ == postponed_.capacity()) postponed_.reserve(2 * expected_ + 1);
+  ++expected_;
 }
 
-void BlockingFrees::call(const Free& free, Lock& lock) noexcept {
+void BlockingFrees::forget() noexcept {
+  const Lock lock(mutex_);
+  --expected_;
+}
+
+void BlockingFrees::free(const Memory& memory) noexcept {
+  Lock lock(mutex_);
+  if (waits_ != 0) {
+    postponed_.push_back(memory);  // there is room
+  } else {
+    call(memory, lock);
+  }
+}
+
+void BlockingFrees::free_unexpected(const Memory& memory) noexcept {
+  try {
+    expect();
+  } catch (const std::bad_alloc&) {
+    return report_failure(CUDA_ERROR_OUT_OF_MEMORY, "cuMemFree is not called, and memory is leaked", *memory.gpu);
+  }
+  free(memory);
+}
+
+// Streams whose waits for the host follow each other without a gap would else have all memory put off for ever.
+bool BlockingFrees::take_back(Memory& memory) noexcept {
+  const Lock lock(mutex_);
+  const auto same = [&memory](const Memory& one) {
+    return one.gpu == memory.gpu && one.kind == memory.kind && one.bytes == memory.bytes;
+  };
+  const auto found = std::ranges::find_if(postponed_, same);
+  if (found == postponed_.end()) return false;
+  memory = *found;
+  *found = postponed_.back();
+  postponed_.pop_back();
+  return true;
+}
+
+void BlockingFrees::call(const Memory& memory, Lock& lock) noexcept {
   ++running_;
+  --expected_;
   lock.unlock();
   {
-    const ReleaseScope scope(free.gpu->context(), *free.gpu);
-    if (scope && free.host) report_failure(driver().MemFreeHost(free.host), "cuMemFreeHost", *free.gpu);
-    if (scope && !free.host) report_failure(driver().MemFree(free.address), "cuMemFree", *free.gpu);
+    const ReleaseScope scope(memory.gpu->context(), *memory.gpu);
+    const bool pinned = memory.kind == MemoryKind::pinned;
+    if (scope && pinned) report_failure(driver().MemFreeHost(memory.host), "cuMemFreeHost", *memory.gpu);
+    if (scope && !pinned) report_failure(driver().MemFree(memory.address), "cuMemFree", *memory.gpu);
   }
   lock.lock();
   if (--running_ == 0) none_runs_.notify_all();
@@ -37,7 +71,7 @@ void BlockingFrees::call(const Free& free, Lock& lock) noexcept {
 bool BlockingFrees::free_postponed(Lock& lock) noexcept {
   bool some = false;
   for (; waits_ == 0 && !postponed_.empty(); some = true) {
-    const Free last = postponed_.back();
+    const Memory last = postponed_.back();
     postponed_.pop_back();
     call(last, lock);
   }

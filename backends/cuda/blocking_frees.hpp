@@ -20,9 +20,24 @@ class BlockingFrees {
  public:
   static BlockingFrees& get() noexcept;
 
+  /// Memory that one of those calls frees.
+  struct Memory {
+    Gpu* gpu;
+    MemoryKind kind;
+    std::size_t bytes;
+    CUdeviceptr address = 0;
+    void* host = nullptr;
+  };
+
+  /// Before memory is taken: have room for its free. Throws std::bad_alloc. `forget` it, if nothing was taken.
+  void expect();
+  void forget() noexcept;
   /// Free memory that is not used any more, now or once no stream waits for the host. Failures are reported.
-  void free(Gpu& gpu, CUdeviceptr address) noexcept { run({&gpu, address, nullptr}); }
-  void free_host(Gpu& gpu, void* memory) noexcept { run({&gpu, 0, memory}); }
+  void free(const Memory& memory) noexcept;
+  /// Memory that was not expected. Without room for its free, it is leaked.
+  void free_unexpected(const Memory& memory) noexcept;
+  /// Memory as `memory` says whose free was put off, for which its address and place are filled in. It is expected.
+  bool take_back(Memory& memory) noexcept;
   /// Free what can be freed now, and wait for what others free. True when there was anything.
   bool settle() noexcept;
 
@@ -31,22 +46,17 @@ class BlockingFrees {
   void end_wait() noexcept;
 
  private:
-  struct Free {
-    Gpu* gpu;
-    CUdeviceptr address;
-    void* host;  ///< instead, page-locked
-  };
   using Lock = std::unique_lock<std::mutex>;
 
-  void run(Free free) noexcept;
   /// Without the lock meanwhile.
-  void call(const Free& free, Lock& lock) noexcept;
+  void call(const Memory& memory, Lock& lock) noexcept;
   bool free_postponed(Lock& lock) noexcept;
 
   std::mutex mutex_;
   std::condition_variable none_runs_;
   std::size_t waits_ = 0, running_ = 0;
-  std::vector<Free> postponed_;
+  std::size_t expected_ = 0;  // as many can be put off without asking for memory
+  std::vector<Memory> postponed_;
 };
 
 }  // namespace weir::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "context_scope.hpp"
@@ -16,7 +17,11 @@
 namespace weir::cuda {
 
 DriverPool::~DriverPool() {
-  if (!made() || gpu_.inherited) return;
+  if (!made()) return;
+  if (gpu_.inherited) {  // a thread of the parent may have had the lock of the events when it forked
+    (void)new (std::nothrow) Frees(std::move(frees_));
+    return;
+  }
   const ReleaseScope scope(gpu_.context(), gpu_);
   see_frees();  // so that an application may destroy its streams beside this
   report_failure(destroy_stream(frees_on_), "cuStreamDestroy", gpu_);

@@ -26,57 +26,53 @@ void GpuSegment::place(CUdeviceptr at, void* host_address) noexcept {
 
 namespace {
 
-/// cuMemAlloc.
-class DeviceSegment final : public GpuSegment {
- public:
-  using GpuSegment::GpuSegment;
-  ~DeviceSegment() override {
-    if (address) BlockingFrees::get().free(gpu(), address);
+CUresult make(BlockingFrees::Memory& memory, const char*& call) {
+  switch (memory.kind) {
+    case MemoryKind::pinned: {
+      call = "cuMemHostAlloc";  // usable by every context
+      constexpr unsigned int flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+      if (const auto result = driver().MemHostAlloc(&memory.host, memory.bytes, flags); result != CUDA_SUCCESS) {
+        memory.host = nullptr;
+        return result;
+      }
+      call = "cuMemHostGetDevicePointer";
+      return driver().MemHostGetDevicePointer(&memory.address, memory.host, 0);
+    }
+    case MemoryKind::managed: {
+      call = "cuMemAllocManaged";
+      const auto result = driver().MemAllocManaged(&memory.address, memory.bytes, CU_MEM_ATTACH_GLOBAL);
+      if (result == CUDA_SUCCESS) memory.host = reinterpret_cast<void*>(memory.address);
+      return result;
+    }
+    default: call = "cuMemAlloc"; return driver().MemAlloc(&memory.address, memory.bytes);
   }
-  CUresult take(const char*& call) {
-    call = "cuMemAlloc";
-    CUdeviceptr at = 0;
-    const auto result = driver().MemAlloc(&at, size);
-    if (result == CUDA_SUCCESS) place(at);
-    return result;
-  }
-};
+}
 
-/// cuMemHostAlloc, usable by every context.
-class PinnedSegment final : public GpuSegment {
+/// Device, pinned and managed memory.
+class PlainSegment final : public GpuSegment {
  public:
   using GpuSegment::GpuSegment;
-  ~PinnedSegment() override {
-    if (host) BlockingFrees::get().free_host(gpu(), host);
+  ~PlainSegment() override {
+    if (memory_.bytes != 0) BlockingFrees::get().free(memory_);
   }
   CUresult take(const char*& call) {
-    call = "cuMemHostAlloc";
-    void* memory = nullptr;
-    auto result = driver().MemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    if (result != CUDA_SUCCESS) return result;
-    place(0, memory);
-    call = "cuMemHostGetDevicePointer";
-    CUdeviceptr at = 0;
-    result = driver().MemHostGetDevicePointer(&at, memory, 0);
-    place(at, memory);
-    return result;
+    auto& frees = BlockingFrees::get();
+    BlockingFrees::Memory memory{&gpu(), kind, size};
+    if (!frees.take_back(memory)) {
+      frees.expect();
+      const auto result = make(memory, call);
+      if (result != CUDA_SUCCESS) {
+        memory.host ? frees.free(memory) : frees.forget();
+        return result;
+      }
+    }
+    memory_ = memory;
+    place(memory.address, memory.host);
+    return CUDA_SUCCESS;
   }
-};
 
-/// cuMemAllocManaged.
-class ManagedSegment final : public GpuSegment {
- public:
-  using GpuSegment::GpuSegment;
-  ~ManagedSegment() override {
-    if (address) BlockingFrees::get().free(gpu(), address);
-  }
-  CUresult take(const char*& call) {
-    call = "cuMemAllocManaged";
-    CUdeviceptr at = 0;
-    const auto result = driver().MemAllocManaged(&at, size, CU_MEM_ATTACH_GLOBAL);
-    if (result == CUDA_SUCCESS) place(at, reinterpret_cast<void*>(at));
-    return result;
-  }
+ private:
+  BlockingFrees::Memory memory_{};  // of 0 bytes: none
 };
 
 /// An allocation of a driver pool.
@@ -87,7 +83,7 @@ class AsyncSegment final : public GpuSegment {
     if (!address) return;
     if (lent_ && !lent_->reached(born_) && free_in_order(*lent_)) return;
     // Its allocation and all use are over, so that no stream of anybody's is needed.
-    if (!pool_->free(address)) BlockingFrees::get().free(gpu(), address);
+    if (!pool_->free(address)) BlockingFrees::get().free_unexpected({&gpu(), kind, size, address});
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
     call = "cuMemAllocFromPoolAsync";
@@ -217,11 +213,8 @@ spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& reque
     return nullptr;
   }
   const std::size_t bytes = request.bytes + padding;
-  const auto simple = [](auto& segment, const char*& call) { return segment.take(call); };
   switch (request.kind) {
     case MemoryKind::async: return take_async(gpu, *info, bytes, request, shortage);
-    case MemoryKind::pinned: return take<PinnedSegment>(gpu, *info, bytes, limit, shortage, simple);
-    case MemoryKind::managed: return take<ManagedSegment>(gpu, *info, bytes, limit, shortage, simple);
     case MemoryKind::vmm:
       return take<VmmSegment>(gpu, *info, bytes, limit, shortage, [&](VmmSegment& segment, const char*& call) {
         const auto result = segment.mapping.create(gpu, bytes, request.exportable, call);
@@ -229,7 +222,9 @@ spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& reque
         segment.publish();
         return result;
       });
-    default: return take<DeviceSegment>(gpu, *info, bytes, limit, shortage, simple);
+    default:
+      return take<PlainSegment>(gpu, *info, bytes, limit, shortage,
+                                [](PlainSegment& segment, const char*& call) { return segment.take(call); });
   }
 }
 

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pool/arena.hpp"
@@ -241,8 +242,10 @@ struct Core::Growing {
   Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) {
     core.growing_ = true;
     core.grower_ = sync::thread_id();
+    before = std::exchange(some(), true);
   }
   ~Growing() {
+    some() = before;
     if (!lock.owns_lock()) lock.lock();
     core.growing_ = false;
     core.grown_.notify_all();
@@ -250,8 +253,12 @@ struct Core::Growing {
   Growing(const Growing&) = delete;
   Growing& operator=(const Growing&) = delete;
 
+  /// Whether this thread asks upstream for some pool.
+  static bool& some() noexcept { return sync::flag_of_thread<Growing>(); }
+
   Core& core;
   Lock& lock;
+  bool before = false;
 };
 
 }  // namespace weir::pool

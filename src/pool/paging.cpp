@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "pool/core.hpp"
+#include "releases.hpp"
+#include "weir/memory_resource.hpp"
 
 namespace weir::pool {
 namespace {
@@ -107,6 +109,13 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
 // False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
 bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   std::size_t added = 0;
+  // Beside what others of the device have closed.
+  const auto add = [&](const Page& page) {
+    while (!pages_->add(page.begin, page.granules, shortage)) {
+      if (!detail::settle_releases(upstream_->device().state())) return false;
+    }
+    return true;
+  };
   const auto undo = [&] {
     for (std::size_t i = 0; i < std::min(done, plan.to.size()); ++i) {
       pages_->end({plan.to[i], plan.idle[i].page.granules});
@@ -117,7 +126,7 @@ bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
     for (; done < plan.to.size(); ++done) pages_->move(plan.idle[done].page, plan.to[done]);
     for (; done < plan.idle.size(); ++done) pages_->end(plan.idle[done].page);
     for (; added < plan.added.size(); ++added) {
-      if (pages_->add(plan.added[added].begin, plan.added[added].granules, shortage)) continue;
+      if (add(plan.added[added])) continue;
       undo();
       return false;
     }
@@ -193,7 +202,7 @@ bool Core::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortag
 
 // Give free memory back until at most `bytes_to_keep` are in no buffer.
 void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
-  if (growing_ && grower_ == sync::thread_id()) return;
+  if (growing_ && Growing::some()) return;  // two that grow would wait for each other; the next close tries again
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);
   const auto used = in_use();

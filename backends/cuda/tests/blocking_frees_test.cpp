@@ -96,6 +96,28 @@ TEST_P(BlockingFrees, WaitForStreamsThatWaitForTheHost) {
   await_free(address);
 }
 
+// Waits that never pause would have a program grow without end.
+TEST_P(BlockingFrees, AreNotMissedByWhoAllocatesAsMuchAgain) {
+  const Stream held = given_out(), stream(gpu());
+  Gate gate;
+  gate.hold(held);
+  const CUdeviceptr address = close_one();
+  resource_->trim(0);
+  ASSERT_TRUE(is_there(address));
+  Buffer larger = resource_->allocate(2 * size, stream);
+  EXPECT_NE(larger.device_address(), address);
+  Buffer again = resource_->allocate(size, stream);
+  EXPECT_EQ(again.device_address(), address);
+  EXPECT_NE(resource_->allocate(size, stream).device_address(), address) << "it is there once";
+  again.fill(std::byte{5}, stream);
+  EXPECT_BYTES(test::read(again, stream), test::repeat(size, 5));
+  gate.open();
+  held.synchronize();
+  again.close();
+  resource_->trim(0);
+  await_free(address);
+}
+
 // A wait that comes to nothing.
 TEST_P(BlockingFrees, GoOnAfterAWaitForWhatHasPassed) {
   const Stream stream = given_out();

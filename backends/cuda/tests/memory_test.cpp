@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each kind of CUDA memory promises beyond the conformance suite.
 
+#include <future>
+
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
+#include "modelled_driver.hpp"
 #include "native.hpp"
+#include "settle.hpp"
+#include "threads.hpp"
+#include "weir/resources/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -106,6 +112,34 @@ TEST_F(Memory, AllOfTheDeviceIsRefusedByTheDriver) {
     } catch (const OutOfMemory& error) {
       EXPECT_EQ(error.shortage().native, Errc::out_of_memory);
     }
+  }
+}
+
+// Also while the library's own thread, which else frees it, is busy with something else.
+TEST_F(Memory, ThatOthersHaveClosedMakesRoomForPages) {
+  if (!test::find_in_model("fake_cuda_fault")) GTEST_SKIP() << "others may need most of the device meanwhile";
+  const std::size_t most = gpu().total_memory() / 4 * 3;
+  const Stream stream(gpu()), host(host_device());
+  std::promise<void> begun, may_end;
+  std::byte byte{};
+  const test::OnLeaving over([] { test::await_releases(); });
+  {
+    const test::OnLeaving end([&] { may_end.set_value(); });
+    test::Gate gate;
+    gate.hold(host);
+    Buffer::from_handle(
+        host_device(), reinterpret_cast<std::uintptr_t>(&byte), 1,
+        [&] {
+          begun.set_value();
+          may_end.get_future().wait();
+        },
+        host)
+        .fill(std::byte{1}, host);
+    gate.open();
+    begun.get_future().wait();
+    cuda::make_device_resource(gpu())->allocate(most, stream).close();
+    const auto pool = make_pool(cuda::make_vmm_resource(gpu()));
+    EXPECT_EQ(pool->allocate(most, stream).size(), most);
   }
 }
 

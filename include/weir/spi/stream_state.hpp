@@ -271,6 +271,7 @@ class StreamState {
   std::uint64_t position(MarkOp mark) noexcept;
   /// Needs the lock, or the turn: whether those who neither name it nor own memory of it may use the native stream.
   bool may_look() const noexcept { return !sealed_ && !forgotten_; }
+  static bool needs_somebody(const Op& op) noexcept;
 
   // stream_ends.cpp
   friend class AttachmentLock;
