@@ -9,8 +9,6 @@ foreach(backend IN ITEMS vulkan cuda)
   endif()
 endforeach()
 weir_add_test_binary(weir_failure_tests SOURCES ${sources})
-# One test runs its scenario for each of hundreds of calls: half a minute alone, more on a busy machine.
-set_property(TEST weir_failure_tests APPEND PROPERTY ENVIRONMENT WEIR_TEST_SECONDS=180)
 target_link_libraries(weir_failure_tests PRIVATE weir_failure_support)
 target_include_directories(weir_failure_tests PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}") # unit/fake_stream.hpp
 
