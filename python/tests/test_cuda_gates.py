@@ -5,6 +5,7 @@ import _thread
 import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 
@@ -55,31 +56,78 @@ def test_the_target_of_a_copy_is_locked_until_the_copy_is_over(cuda):
 def test_ctrl_c_ends_a_wait(cuda):
     with Gate(cuda.stream):
         begin = time.monotonic()
-        threading.Timer(0.05, _thread.interrupt_main).start()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+            threading.Timer(0.05, _thread.interrupt_main).start()
             cuda.stream.synchronize(timeout=LIMIT)
         assert time.monotonic() - begin < LIMIT
         assert not cuda.stream.done
 
 
+def test_a_wait_lets_another_thread_end_it(cuda):
+    waits = threading.Event()
+
+    def open_gate():
+        waits.wait()
+        assert gate.c.sem_post(gate.semaphore) == 0
+
+    interval = sys.getswitchinterval()
+    with Gate(cuda.stream) as gate:
+        event = cuda.stream.record()
+        thread = threading.Thread(target=open_gate)
+        thread.start()
+        sys.setswitchinterval(1000)  # the other thread goes on only while this one lets it
+        try:
+            waits.set()
+            assert event.wait(timeout=LIMIT)
+        finally:
+            sys.setswitchinterval(interval)
+            thread.join()
+
+
+class Owner:
+    """Of memory of the host."""
+
+    def __init__(self, gone):
+        self.memory, self.gone = ctypes.create_string_buffer(64), gone
+
+    def __del__(self):
+        self.gone.append(True)
+
+
+def owned_buffer(gone, stream):
+    owner = Owner(gone)
+    return weir.Buffer.from_handle(weir.host_device(), ctypes.addressof(owner.memory), 64, owner, stream=stream)
+
+
+def goes_in_time(gone):
+    end = time.monotonic() + LIMIT
+    while not gone and time.monotonic() < end:  # calls nothing of weir
+        time.sleep(0.001)
+    return bool(gone)
+
+
+def test_closing_in_order_of_a_stream_waits_for_its_work(cuda):
+    gone = []
+    home, busy = weir.Stream(weir.host_device()), weir.Stream(weir.host_device())
+    with Gate(cuda.stream):
+        busy.wait(cuda.stream.record())
+        buffer = owned_buffer(gone, home)
+        buffer.close(busy)
+        gc.collect()
+        time.sleep(0.05)
+        assert not gone
+    assert goes_in_time(gone)
+
+
 def test_an_owner_goes_when_its_memory_is_free_whatever_python_does(cuda):
-    class Owner:
-        memory = ctypes.create_string_buffer(64)
-
-        def __del__(self):
-            gone.append(True)
-
     gone = []
     stream = weir.Stream(weir.host_device())
     with Gate(cuda.stream) as gate:
         stream.wait(cuda.stream.record())
-        buffer = weir.Buffer.from_handle(weir.host_device(), ctypes.addressof(Owner.memory), 64, Owner(), stream=stream)
+        buffer = owned_buffer(gone, stream)
         buffer.fill(1, stream=stream)
         buffer.close()
         gc.collect()
         assert not gone
         assert gate.c.sem_post(gate.semaphore) == 0
-        end = time.monotonic() + LIMIT
-        while not gone and time.monotonic() < end:  # calls nothing of weir
-            time.sleep(0.001)
-        assert gone
+        assert goes_in_time(gone)

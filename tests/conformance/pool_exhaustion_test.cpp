@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "pools.hpp"
+#include "threads.hpp"
 #include "weir/resources/failure_callback.hpp"
 #include "weir/resources/limiting.hpp"
 
@@ -154,7 +154,7 @@ TEST_P(PoolExhaustion, ARequestThatWaitsGrowsOnceMemoryCanGoBack) {
   second.fill(std::uint8_t{1}, stream);
   first.close();
   second.close();
-  std::thread opener([&] { gate.open(); });
+  Thread opener([&] { gate.open(); });
   const auto both = pool->try_allocate(2 * page, other);  // neither segment is enough
   opener.join();
   EXPECT_TRUE(both.has_value());

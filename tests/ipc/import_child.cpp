@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other process: import_child <mode> <device> <bytes> <seed>, commands and descriptors on descriptor 3.
 //   rewrite  open one descriptor, expect pattern(bytes, seed), write pattern(bytes, seed + 1), say "done"
+//   follow   open one descriptor, say "open", then as rewrite
 //   twice    the same with two descriptors of one buffer: read through one, write through the other
 //   hold     open one descriptor, say "open", keep it until the other end closes
 //   lend     open one descriptor, say "lends" and send an export of it on; or say why there is none, and exit with 0
@@ -54,6 +55,7 @@ std::string bury() {
 std::string run(const std::string& mode, const Stream& stream, std::size_t bytes, std::uint32_t seed) {
   if (mode == "bury") return bury();
   Buffer reader = receive_and_open(stream, mode == "late");
+  if (mode == "follow") write_line(channel, "open");
   if (mode == "hold") {
     write_line(channel, "open");
     (void)read_line(channel);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening one's own export, what descriptors keep alive, and what cannot be exported.
 
+#include <chrono>
 #include <cstdint>
 
 #include "fds.hpp"
 #include "fixture.hpp"
-#include "threads.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::test {
@@ -75,13 +75,16 @@ TEST_P(OwnExport, OpenedBuffersOutliveTheOriginal) {
 TEST_P(OwnExport, StreamsOfOpenWaitForTheExportersPoint) {
   const Stream other(device());
   Buffer buffer = filled(repeat(5000, 0x11));
+  Bytes seen(5000);
   Gate gate;
   gate.hold(stream);
   write(buffer, pattern(5000, 2), stream);
-  Thread opener([&gate] { gate.open(); });  // export or open may have to wait for the point
   const Buffer opened = ipc::open(buffer.ipc_descriptor(stream), other);
-  EXPECT_BYTES(read(opened, other), pattern(5000, 2));
-  opener.join();
+  opened.copy_to(seen, other);
+  EXPECT_EQ(other.synchronize(std::chrono::milliseconds{50}), WaitStatus::timeout);
+  gate.open();
+  other.synchronize();
+  EXPECT_BYTES(seen, pattern(5000, 2));
 }
 
 TEST_P(OwnExport, NothingIsLeftOpen) {

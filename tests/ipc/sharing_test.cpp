@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes on the same bytes, for every memory that can be exported.
 
+#include <poll.h>
+
 #include <cstdint>
 
 #include "fds.hpp"
@@ -75,11 +77,14 @@ TEST_P(SharingProcesses, SentTwice) {
 
 TEST_P(SharingProcesses, PendingWritesOfTheExporterComeFirst) {
   Buffer buffer = filled(pattern(5000, 9));
-  Child child = spawn("rewrite", 5000, device());
+  Child child = spawn("follow", 5000, device());
   Gate gate;
   gate.hold(stream);
   write(buffer, pattern(5000, 1), stream);
   ipc::send(child.socket(), buffer.ipc_descriptor(stream));
+  EXPECT_EQ(child.line(), "open");  // what it says next depends on the bytes
+  pollfd said{child.socket(), POLLIN, 0};
+  EXPECT_EQ(::poll(&said, 1, 50), 0) << "the other process did not wait";
   EXPECT_FALSE(stream.done());
   gate.open();
   expect_rewritten(child, buffer);

@@ -149,7 +149,7 @@ class Verdicts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"
             slow = suites.Suite("a", ["sh", "-c", "echo '[ RUN      ] A.B'; sleep 600 & wait"], {}, folder, 1)
-            verdict = suites.run(slow, "", 0.5, log)
+            verdict = suites.run(slow, "", 5, log)
             self.assertEqual((verdict.outcome, verdict.test, verdict.caught), ("timeout", "A.B", True))
             told = suites.Suite("a", ["sh", "-c", "exit $CODE"], {"CODE": "77"}, folder, 1)
             self.assertEqual(suites.run(told, "", 60, log).outcome, "skipped")

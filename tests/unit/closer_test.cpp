@@ -100,10 +100,10 @@ TEST_F(StrangerFiles, SettlingWaitsForWhatIsBeingClosed) {
     BlockingFile slow;
     spi::UniqueFd file = slow.take();
     const int number = file.get();
+    const auto begin = std::chrono::steady_clock::now();  // the patience begins once the closing has
     detail::close_apart(std::move(file));
     while (fcntl(number, F_GETFD) != -1) std::this_thread::yield();  // until its closing has begun
     std::promise<void> settled;
-    const auto begin = std::chrono::steady_clock::now();
     Thread settling([&] {
       detail::settle_closes();
       settled.set_value();

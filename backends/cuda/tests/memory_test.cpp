@@ -185,6 +185,7 @@ TEST_F(Memory, ALimitedPoolRefusesMore) {
   EXPECT_FALSE(resource->try_allocate(8 * limit, stream));
   try {
     (void)resource->allocate(8 * limit, stream);
+    ADD_FAILURE() << "allocated beyond the limit";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.shortage().limit, limit);
   }

@@ -112,12 +112,15 @@ TEST_F(ModelledStreams, AFreeWaitsForTheDeviceAndWhoWantsToUseItForTheFree) {
     const Current current(primary());
     return MODEL(cuMemFree)(unused);
   });
-  EXPECT_EQ(freeing.wait_for(5ms), std::future_status::timeout);
+  const auto blocking_frees = reinterpret_cast<int (*)()>(test::find_in_model("fake_cuda_blocking_frees"));
+  const auto frees = [&] { return freeing.wait_for(0ms) == std::future_status::timeout; };
+  while (blocking_frees() == 0 && frees()) std::this_thread::yield();
   auto filling = std::async(std::launch::async, [&] {
     const Current current(primary());
     return fill(memory_, bytes, other_);
   });
-  EXPECT_EQ(filling.wait_for(5ms), std::future_status::timeout);
+  EXPECT_EQ(filling.wait_for(50ms), std::future_status::timeout);
+  EXPECT_TRUE(frees());
   EXPECT_EQ(MODEL(cuStreamQuery)(other_), CUDA_SUCCESS) << "a question";
   busy.release();
   EXPECT_CU(freeing.get());

@@ -3,6 +3,8 @@
 // fake/ to the real driver.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,15 @@ class Rules : public CudaTest {
   }
 
   CUresult put_work(CUstream stream) const { return api().MemsetD8Async(memory_, 1, size, stream); }
+  /// What goes on although it should not needs less.
+  static constexpr std::chrono::milliseconds moment{50};
+  static void expect_not_ready(CUstream stream) {
+    const auto end = std::chrono::steady_clock::now() + moment;
+    do {
+      ASSERT_EQ(api().StreamQuery(stream), CUDA_ERROR_NOT_READY);
+      std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
+  }
   /// The driver refuses, with the code that is known of it, or any; the model tells of it, too.
   static void expect_refused(CUresult result, CUresult known = CUDA_SUCCESS) {
     EXPECT_NE(result, CUDA_SUCCESS);
@@ -46,21 +57,33 @@ class Rules : public CudaTest {
   CUdeviceptr memory_ = 0;
 };
 
+// A question about the legacy stream may be one about all blocking streams, so the host looks at what the work does.
 TEST_F(Rules, TheLegacyStreamWaitsForBlockingStreams) {
-  const NativeStream blocking(primary(), CU_STREAM_DEFAULT);
-  Busy busy(blocking.get());
-  ASSERT_CU(put_work(CU_STREAM_LEGACY));
-  EXPECT_EQ(api().StreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
-  busy.release();
-  EXPECT_CU(api().StreamSynchronize(CU_STREAM_LEGACY));
-  EXPECT_CU(api().StreamQuery(blocking.get()));
+  void* memory = nullptr;
+  ASSERT_CU(api().MemHostAlloc(&memory, 1, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+  const std::atomic_ref seen(*static_cast<unsigned char*>(memory));
+  seen.store(0);
+  {
+    const NativeStream blocking(primary(), CU_STREAM_DEFAULT);
+    Busy busy(blocking.get());
+    ASSERT_CU(api().MemsetD8Async(reinterpret_cast<CUdeviceptr>(memory), 1, 1, CU_STREAM_LEGACY));
+    const auto end = std::chrono::steady_clock::now() + moment;
+    while (seen.load() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(seen.load(), 0) << "it went on";
+    EXPECT_EQ(api().StreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    busy.release();
+    EXPECT_CU(api().StreamSynchronize(CU_STREAM_LEGACY));
+    EXPECT_EQ(seen.load(), 1);
+    EXPECT_CU(api().StreamQuery(blocking.get()));
+  }
+  EXPECT_CU(api().MemFreeHost(memory));
 }
 
 TEST_F(Rules, BlockingStreamsWaitForTheLegacyStream) {
   const NativeStream blocking(primary(), CU_STREAM_DEFAULT);
   Busy busy(CU_STREAM_LEGACY);
   ASSERT_CU(put_work(blocking.get()));
-  EXPECT_EQ(api().StreamQuery(blocking.get()), CUDA_ERROR_NOT_READY);
+  expect_not_ready(blocking.get());
   busy.release();
   EXPECT_CU(api().StreamSynchronize(blocking.get()));
 }
@@ -68,7 +91,7 @@ TEST_F(Rules, BlockingStreamsWaitForTheLegacyStream) {
 TEST_F(Rules, PerThreadStreamsAreBlocking) {
   Busy busy(CU_STREAM_LEGACY);
   ASSERT_CU(put_work(CU_STREAM_PER_THREAD));
-  EXPECT_EQ(api().StreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+  expect_not_ready(CU_STREAM_PER_THREAD);
   busy.release();
   EXPECT_CU(api().StreamSynchronize(CU_STREAM_PER_THREAD));
 }

@@ -196,12 +196,13 @@ TEST_F(SideStreams, StreamsOfAGreenContextNeedNone) {
   {
     const Stream stream = cuda::borrow(gpu(), green->stream()), own(gpu());
     auto buffers = complete_buffers(gpu(), 2);
+    test::await_releases();  // others end streams now and then
     const auto before = live_objects();
     Buffer &a = buffers[0], &b = buffers[1];
     Held held(stream);
     a.fill(std::uint8_t{8}, stream);
     b.copy_from(a, stream);
-    EXPECT_EQ(live_objects(), before) << "its work stays in its part of the device";
+    EXPECT_LE(live_objects(), before) << "its work stays in its part of the device";
     own.wait(stream.record());
     EXPECT_FALSE(own.done());
     held.release();

@@ -118,12 +118,13 @@ TEST_F(Streams, ClosingOrdersTheFreeAfterWorkOfTheApplication) {
   const auto resource = cuda::make_async_resource(gpu());
   const NativeStream native;
   const Stream stream = cuda::borrow(gpu(), native.get());
-  Buffer buffer = resource->allocate(1 << 20, stream);
+  constexpr std::size_t bytes = std::size_t{1} << 20U;
+  Buffer buffer = resource->allocate(bytes, stream);
   const auto address = cuda::pointer(buffer);
-  Busy busy(native.get());
+  Busy busy(native.get(), {address, bytes, 7});
   buffer.close();
   const Stream other(gpu());
-  Buffer next = resource->allocate(1 << 20, other);
+  Buffer next = resource->allocate(bytes, other);
   next.fill(std::byte{1}, other);
   other.synchronize();
   EXPECT_NE(cuda::pointer(next), address) << "used again while the application's kernel runs";

@@ -44,7 +44,7 @@ TEST_F(AdoptedStreams, EventsGoBothWays) {
     buffer.fill(std::uint8_t{2}, here);
     const Event filled_again = here.record();
     there.wait(filled_again);
-    EXPECT_EQ(here.synchronize(2ms), WaitStatus::timeout) << theirs.id();
+    EXPECT_EQ(here.synchronize(50ms), WaitStatus::timeout) << theirs.id();
     EXPECT_FALSE(there.done()) << theirs.id();
     gate.open();
     there.synchronize();

@@ -179,6 +179,12 @@ CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::si
 
 extern "C" {
 
+/// Frees that wait for a device by now.
+int fake_cuda_blocking_frees() {
+  const Lock lock(lock_of_all());
+  return world().blocking_frees;
+}
+
 CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   ENTER_IN_CONTEXT("cuMemGetInfo");
   *total = total_bytes;
