@@ -62,6 +62,7 @@ class PlainSegment final : public GpuSegment {
       frees.expect();
       const auto result = make(memory, call);
       if (result != CUDA_SUCCESS) {
+        memory.bytes = 0;  // of no use to anybody: the device does not reach it
         memory.host ? frees.free(memory) : frees.forget();
         return result;
       }
