@@ -159,7 +159,7 @@ bool StreamState::has_memory() const noexcept {
 
 void StreamState::close() noexcept {
   const auto last = seal();
-  if (!device_->inherited) do_close();
+  if (!device_->inherited) do_close();  // a thread of the parent may have had the backend's locks when it forked
   if (attachments_.load(std::memory_order_acquire)) {
     {
       const AttachmentLock lock;

@@ -147,7 +147,7 @@ void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
   detail::release_after(std::move(op.segment), *this, value);
 }
 
-// Whether nobody but the library wants it, who may not ask an application's stream that nobody names any more.
+// Whether only the library wants `op`. For that it may not use an application's stream that nobody names any more.
 bool StreamState::needs_somebody(const Op& op) noexcept {
   const auto* const mark = std::get_if<MarkOp>(&op);
   return std::holds_alternative<FreeOp>(op) || (mark && mark->looks);

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 
-#include "blocking_frees.hpp"
 #include "context_scope.hpp"
 #include "segment.hpp"
 #include "weir/spi/paged_segment.hpp"
@@ -43,10 +42,7 @@ class Pages final : public spi::PagedSegment {
     const char* call = "";
     try {
       auto result = make(*entry, call);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        const bool freed = BlockingFrees::get().settle();
-        if (gpu().pools().release_unused() || freed) result = make(*entry, call);
-      }
+      if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room(gpu())) result = make(*entry, call);
       if (!exhausted(gpu(), result, call, bytes, gpu().total_memory, shortage)) {
         if (listener) listener->paged(static_cast<std::ptrdiff_t>(bytes));
         return true;

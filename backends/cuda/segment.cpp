@@ -144,10 +144,7 @@ spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_
     auto segment = std::make_unique<T>(gpu, info, bytes);
     const char* call = "";
     const auto result = take_memory(*segment, call);
-    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY) {
-      const bool freed = BlockingFrees::get().settle();
-      if (gpu.pools().release_unused() || freed) continue;
-    }
+    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY && make_room(gpu)) continue;
     return exhausted(gpu, result, call, bytes, limit, shortage) ? nullptr : segment.release();
   }
 }
@@ -189,6 +186,11 @@ spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, cons
 }
 
 }  // namespace
+
+bool make_room(Gpu& gpu) noexcept {
+  const bool freed = BlockingFrees::get().settle();
+  return gpu.pools().release_unused() || freed;
+}
 
 // The driver calls sizes that no device could have invalid rather than too large.
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage) {

@@ -58,6 +58,8 @@ class VmmSegment final : public GpuSegment {
   Mapping mapping;
 };
 
+/// Have the driver free what nobody uses any more. True when there was anything.
+bool make_room(Gpu& gpu) noexcept;
 /// Whether memory is exhausted, which fills `shortage`. Failures of other sorts are thrown.
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage);
 

@@ -114,7 +114,7 @@ def test_closing_in_order_of_a_stream_waits_for_its_work(cuda):
         buffer = owned_buffer(gone, home)
         buffer.close(busy)
         gc.collect()
-        time.sleep(0.05)
+        time.sleep(0.05)  # long enough for an owner that goes too early
         assert not gone
     assert goes_in_time(gone)
 

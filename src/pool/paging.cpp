@@ -109,7 +109,7 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
 // False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
 bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   std::size_t added = 0;
-  // Beside what others of the device have closed.
+  // What others of the device have closed is freed when there is no memory.
   const auto add = [&](const Page& page) {
     while (!pages_->add(page.begin, page.granules, shortage)) {
       if (!detail::settle_releases(upstream_->device().state())) return false;

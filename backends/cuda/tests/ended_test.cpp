@@ -192,10 +192,11 @@ TEST_F(ForgottenStreams, AreNotAskedForTheAllocatorsSake) {
   EXPECT_TRUE(takes_in_the_end(pool, page, other));
 }
 
-// Nor have the driver free anything in their order: not even memory that waits for nothing but them.
+// The driver is not told to free in their order either, not even memory that waits for nothing else. A round proves
+// nothing when another stream is still busy with the memory, so there are several.
 TEST_F(ForgottenStreams, AreNotToldToFree) {
   if (!gpu().find(MemoryKind::async)) GTEST_SKIP() << "no driver pools here";
-  for (int round = 0; round < 5; ++round) {  // where anything else is not over yet, a thread of the library frees it
+  for (int round = 0; round < 5; ++round) {
     const NativeStream held;
     Busy busy(held.get());
     cuda::Allocator allocator(make_pool(make_resource(gpu(), MemoryKind::device)));

@@ -32,7 +32,7 @@ class Rules : public CudaTest {
   }
 
   CUresult put_work(CUstream stream) const { return api().MemsetD8Async(memory_, 1, size, stream); }
-  /// What goes on although it should not needs less.
+  /// Long enough for work that wrongly goes on.
   static constexpr std::chrono::milliseconds moment{50};
   static void expect_not_ready(CUstream stream) {
     const auto end = std::chrono::steady_clock::now() + moment;

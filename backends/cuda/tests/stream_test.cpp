@@ -82,7 +82,7 @@ TEST_F(Streams, AnotherThreadUsesAPerThreadStream) {
   stream.synchronize();
   Busy busy(CU_STREAM_PER_THREAD);
   test::Thread([&] {
-    // By waiting, because a query of another stream may come before that stream has run.
+    // Waits, because at the moment of a query the wrong stream may be busy, too.
     EXPECT_EQ(stream.record().wait(50ms), WaitStatus::timeout) << "is ordered after what its own thread put there";
     test::write(buffer, bytes, stream);
   }).join();
