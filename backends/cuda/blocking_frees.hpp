@@ -36,7 +36,8 @@ class BlockingFrees {
   void free(const Memory& memory) noexcept;
   /// Memory that was not expected. Without room for its free, it is leaked.
   void free_unexpected(const Memory& memory) noexcept;
-  /// Take back memory of this device, kind and size whose free was put off: fills in where it is. It is expected already.
+  /// Take back memory of this device, kind and size whose free was put off: fills in where it is. It is expected
+  /// already.
   bool take_back(Memory& memory) noexcept;
   /// Free what can be freed now, and wait for what others free. True when there was anything.
   bool settle() noexcept;

@@ -117,7 +117,8 @@ TEST_F(Memory, AllOfTheDeviceIsRefusedByTheDriver) {
 
 // Also while the library's own thread, which else frees it, is busy with something else.
 TEST_F(Memory, ThatOthersHaveClosedMakesRoomForPages) {
-  if (!test::find_in_model("fake_cuda_fault")) GTEST_SKIP() << "a real GPU may not have three quarters of its memory free";
+  if (!test::find_in_model("fake_cuda_fault"))
+    GTEST_SKIP() << "a real GPU may not have three quarters of its memory free";
   const std::size_t most = gpu().total_memory() / 4 * 3;
   const Stream stream(gpu()), host(host_device());
   std::promise<void> begun, may_end;
