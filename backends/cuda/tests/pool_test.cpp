@@ -12,6 +12,7 @@
 #include "expect.hpp"
 #include "gate.hpp"
 #include "native.hpp"
+#include "settle.hpp"
 #include "weir/resources/pool.hpp"
 
 namespace weir::cuda_test {
@@ -79,7 +80,7 @@ class KernelsOnPools : public CudaTest, public testing::WithParamInterface<Over>
       const Buffer seen = snapshot(buffer, stream);
       stream.synchronize();
     }
-    pinned->trim(0);
+    test::await_releases();
   }
 };
 
