@@ -130,16 +130,12 @@ void Arena::make_live(Range& range) noexcept {
 
 void Arena::list_unused(Region& region) noexcept {
   region.listed_unused = true;
-  region.previous_unused = nullptr;
-  region.next_unused = std::exchange(unused_, &region);
-  if (region.next_unused) region.next_unused->previous_unused = &region;
+  unused_.insert(region);
 }
 
 void Arena::unlist_unused(Region& region) noexcept {
   region.listed_unused = false;
-  (region.previous_unused ? region.previous_unused->next_unused : unused_) = region.next_unused;
-  if (region.next_unused) region.next_unused->previous_unused = region.previous_unused;
-  region.next_unused = region.previous_unused = nullptr;
+  unused_.remove(region);
 }
 
 bool Arena::merges(const Range* left, const Range* right) const noexcept {

@@ -18,6 +18,7 @@
 #include "pool/arena_region.hpp"
 #include "pool/free_ranges.hpp"
 #include "pool/pending_ranges.hpp"
+#include "weir/spi/point_queue.hpp"
 
 namespace weir::pool {
 
@@ -28,8 +29,8 @@ class Arena {
   void add(MemoryResource& owner, spi::Block& block, bool large, Shard* shard, std::uint64_t closed_at);
   /// Take out a region that is unused() and return its block.
   spi::Block& remove(Region& region) noexcept;
-  /// One that is unused(), or null.
-  [[nodiscard]] Region* unused() const noexcept { return unused_; }
+  /// The largest that is unused(), or null: so the fewest go back to make room.
+  [[nodiscard]] Region* unused() const noexcept { return unused_.empty() ? nullptr : &unused_.last(); }
 
   /// A range of exactly `granules`, its first byte at a multiple of `alignment`, out of what `index` has for large
   /// requests, or for others. Without pages, a large request gets at most an eighth more, or what fits out of memory for
@@ -97,7 +98,7 @@ class Arena {
   void unlist_unused(Region& region) noexcept;
 
   RangeIndex bare_;
-  Region* unused_ = nullptr;
+  spi::PointQueue<Region, Region::BySize> unused_;
   std::vector<std::vector<Range>> slabs_;  // each an eighth of what there was, within bounds
   std::size_t ranges_ = 0;                 // in them
   Range* spare_ = nullptr;

@@ -5,6 +5,7 @@
 #include <list>
 
 #include "pool/range.hpp"
+#include "weir/spi/block.hpp"
 
 namespace weir::pool {
 
@@ -21,8 +22,13 @@ struct Region {
   Range* last = nullptr;
   std::list<Region>::iterator self;
   bool listed_unused = false;
-  Region *next_unused = nullptr, *previous_unused = nullptr;
+  Region *smaller = nullptr, *larger = nullptr;  // of those listed
 
+  struct BySize {
+    static std::uint64_t value(const Region& region) noexcept { return region.block->size; }
+    static Region*& left(Region& region) noexcept { return region.smaller; }
+    static Region*& right(Region& region) noexcept { return region.larger; }
+  };
   [[nodiscard]] std::uint64_t address() const noexcept;  ///< of its first byte: device's, or host's where it has no other
   /// Whether it is one range that is free for every stream.
   [[nodiscard]] bool unused() const noexcept {

@@ -84,7 +84,8 @@ class Core final : public Pool {
     spi::Progress progress{};
   };
   struct Effort {
-    std::size_t streams, ranges;
+    std::size_t streams, ranges;   ///< ranges that streams still use, or are waited for
+    std::size_t over = ranges;  ///< ranges in caches that nobody uses
   };
   struct Sort {  ///< classes of ranges
     std::size_t from = 0, to = classes;
@@ -92,8 +93,8 @@ class Core final : public Pool {
   std::size_t look(Lock& lock, Shard* first, Sort sort, Effort effort);
   void look_at_all(Lock& lock);
   static std::size_t ask(std::span<Asked> asked, std::size_t ranges) noexcept;
-  void empty_caches(std::span<const Asked> asked, Sort sort, std::size_t ranges) noexcept;
-  void empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, std::size_t& ranges) noexcept;
+  void empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept;
+  void empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept;
   void clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept;
   void list(Cache& cache) noexcept;
   void link_asked(Shard& shard) noexcept;
@@ -145,7 +146,7 @@ class Core final : public Pool {
   bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
   bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
-  [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted) const;
+  [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted, std::size_t among) const;
   std::vector<Range*> lift(const std::vector<Idle>& pages);
   void strip(Range& range) noexcept;
   [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;

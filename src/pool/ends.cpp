@@ -200,7 +200,7 @@ spi::AttachmentEvents::Answer Core::stream_over(Shard& shard) noexcept {
 // All that the stream had is everybody's.
 void Core::empty_over(Shard& shard, std::size_t ranges) noexcept {
   const Asked itself{&shard, false, true, {0, shard.last}};
-  empty_caches({&itself, 1}, {}, ranges);
+  empty_caches({&itself, 1}, {}, {1, ranges});
   clear_pending(shard, shard.last, ranges);
   settle_place(shard);
 }

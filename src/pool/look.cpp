@@ -33,7 +33,7 @@ std::size_t Core::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
   lock.unlock();
   const auto passed = ask(these, effort.ranges);
   lock.lock();
-  empty_caches(these, sort, effort.ranges);
+  empty_caches(these, sort, effort);
   Shard* ended = nullptr;  // linked through `next`
   for (const Asked& one : these) {
     Shard& shard = *one.shard;
@@ -77,7 +77,7 @@ std::size_t Core::ask(std::span<Asked> asked, std::size_t ranges) noexcept {
 }
 
 // One barrier for all caches of other threads. A thread that is stopped inside its own is not waited for.
-void Core::empty_caches(std::span<const Asked> asked, Sort sort, std::size_t ranges) noexcept {
+void Core::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept {
   constexpr unsigned patience = 100;
   const auto each = [&](auto function) {
     for (const Asked& one : asked) {
@@ -93,7 +93,7 @@ void Core::empty_caches(std::span<const Asked> asked, Sort sort, std::size_t ran
   Cache* visited = nullptr;  // they may be listed or not afterwards
   each([&](const Asked& one, Cache& cache) {
     for (unsigned round = 0; round < patience && !cache.lock.is_outside(); ++round) sync::pause(0);
-    if (cache.lock.is_outside()) empty_cache(cache, one.progress, sort, ranges);
+    if (cache.lock.is_outside()) empty_cache(cache, one.progress, sort, effort);
     cache.next_visited = std::exchange(visited, &cache);
   });
   while (visited) std::exchange(visited, visited->next_visited)->lock.end_visit();
@@ -101,24 +101,34 @@ void Core::empty_caches(std::span<const Asked> asked, Sort sort, std::size_t ran
 
 // What the stream is done with goes to everybody, the rest to what it alone may use, if there is memory for that. What
 // was closed after `outside` stays: others may have used it since.
-void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, std::size_t& ranges) noexcept {
+void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept {
+  constexpr std::size_t at_once = 64;
   const auto [outside, over] = progress;
   auto& pending = cache.shard.pending;
   cache.keep_returned();
-  Range* taken = cache.take_some(sort.from, sort.to, ranges);
-  while (taken) {
-    Range& range = *std::exchange(taken, static_cast<Range*>(taken->next));
+  const auto put = [&](Range& range) {
     const auto usable_at = std::max(range.closed_at(), outside);
     const bool is_over = usable_at <= over;
+    --(is_over ? left.over : left.ranges);
     if (!is_over && !pending) pending.reset(new (std::nothrow) PendingRanges);
-    if ((outside != 0 && range.closed_at() >= outside) || (!is_over && !pending)) {
-      cache.keep(range);
-      continue;
-    }
+    if ((outside != 0 && range.closed_at() >= outside) || (!is_over && !pending)) return false;
     range.closed_at(usable_at);
     range.shard = is_over ? nullptr : &cache.shard;
     arena_.put(range);
+    return true;
+  };
+  const auto take_some = [&] {
+    std::size_t most = std::min({left.ranges, left.over, at_once});
+    return cache.take_some(sort.from, sort.to, most);
+  };
+  Range* stays = nullptr;
+  while (Range* taken = take_some()) {
+    while (taken) {
+      Range& range = *std::exchange(taken, static_cast<Range*>(taken->next));
+      if (!put(range)) range.next = std::exchange(stays, &range);
+    }
   }
+  while (stays) cache.keep(*std::exchange(stays, static_cast<Range*>(stays->next)));
   note(cache);
   if (!cache.empty()) return;
   cache.closes.set(CloseCount::unlisted);

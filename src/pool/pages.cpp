@@ -8,19 +8,6 @@ namespace weir::pool {
 PageTable::PageTable(spi::PagedSegment& segment) noexcept
     : unit(segment.page_bytes / granule), segment_(segment) {}
 
-void PageTable::inside(std::uint64_t begin, std::uint64_t end, std::uint64_t most, std::vector<Page>& found) const {
-  const auto last = std::min<std::uint64_t>(end / unit, units_.size());
-  std::uint64_t sum = 0;
-  for (auto at = (begin + unit - 1) / unit; at < last && sum < most;) {
-    const std::uint64_t units = units_[at];
-    if (units != 0 && at + units <= last) {
-      found.push_back({at * unit, units * unit});
-      sum += units * unit;
-    }
-    at += std::max<std::uint64_t>(units, 1);
-  }
-}
-
 bool PageTable::add(std::uint64_t begin, std::uint64_t granules, Shortage& shortage) {
   make_room(begin);
   if (!segment_.add_page(begin * granule, granules * granule, shortage)) return false;

@@ -2,6 +2,7 @@
 #pragma once
 // Which addresses of a paged region have memory, and in what pieces. Nothing here looks at buffers: arena.hpp does.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,8 +23,16 @@ class PageTable {
 
   const std::uint64_t unit;      ///< of the smallest page
 
-  /// The pages that lie inside [begin, end) as a whole, in order, until they have `most` granules or more.
-  void inside(std::uint64_t begin, std::uint64_t end, std::uint64_t most, std::vector<Page>& found) const;
+  /// Call `function` on the pages that lie inside [begin, end) as a whole, in order, until it returns false.
+  template <class F>
+  void inside(std::uint64_t begin, std::uint64_t end, F function) const {
+    const auto last = std::min<std::uint64_t>(end / unit, units_.size());
+    for (auto at = (begin + unit - 1) / unit; at < last;) {
+      const std::uint64_t units = units_[at];
+      if (units != 0 && at + units <= last && !function(Page{at * unit, units * unit})) return;
+      at += std::max<std::uint64_t>(units, 1);
+    }
+  }
   /// Put new memory there; as PagedSegment::add_page.
   bool add(std::uint64_t begin, std::uint64_t granules, Shortage& shortage);
   /// Throws, and then the page is where it was.

@@ -24,8 +24,8 @@ constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages
 constexpr std::size_t most_moved = 32;
 constexpr std::uint64_t worth_it = 4;
 
-// Idle memory among which the largest pages are found, in parts of what is missing: there may be a great deal of it.
-constexpr std::uint64_t looked_at = 4;
+// Idle pages among which the largest are found, unless more are needed: there may be a great many.
+constexpr std::size_t looked_at = 512;
 
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
   const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
@@ -34,19 +34,19 @@ std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t
 
 }  // namespace
 
-// Pages of memory that is free for every stream, the largest first: about as many granules as are `wanted`.
-std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted) const {
+// Pages of memory that is free for every stream, the largest first: at least as many granules as are `wanted`, and among
+// so many pages, if there are.
+std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted, std::size_t among) const {
   std::vector<Idle> idle;
-  std::vector<Page> inside;
   std::uint64_t found = 0;
+  const auto goes_on = [&] { return found < wanted || idle.size() < among; };
   arena_.everyones.from_largest(pages_->unit, [&](Range& range) {
-    inside.clear();
-    pages_->inside(range.begin(), range.end(), wanted - found, inside);
-    for (const Page& page : inside) {
+    pages_->inside(range.begin(), range.end(), [&](const Page& page) {
       idle.push_back({&range, page});
       found += page.granules;
-    }
-    return found < wanted;
+      return goes_on();
+    });
+    return goes_on();
   });
   std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) { return each.page.granules; });
   return idle;
@@ -79,7 +79,7 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
   const auto most = page_size(missing, arena_.bytes / granule, pages_->unit);
-  for (const Idle& idle : missing != 0 && moves ? idle_pages(looked_at * missing) : std::vector<Idle>()) {
+  for (const Idle& idle : missing != 0 && moves ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
     if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
       if (plan.granules_given_back + idle.page.granules > missing) continue;
       plan.granules_given_back += idle.page.granules;
@@ -208,7 +208,7 @@ void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
   const auto used = in_use();
   auto too_many = arena_.bytes - std::min(arena_.bytes, used);
   too_many -= std::min(too_many, bytes_to_keep);
-  auto idle = idle_pages(~std::uint64_t{0});
+  auto idle = idle_pages(~std::uint64_t{0}, 0);
   std::erase_if(idle, [&](const Idle& each) {
     const auto bytes = static_cast<std::size_t>(each.page.granules) * granule;
     if (bytes > too_many) return true;

@@ -17,6 +17,10 @@ using Clock = sync::Clock;
 // that it finds saves a page.
 constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 2;
 
+// Of what nobody uses, before a paged pool grows. Pages lie idle only where all that was closed in them has been taken out
+// of caches, and a page that cannot move costs memory and a call of the driver, of some 40 microseconds.
+constexpr std::size_t before_growth = 1024;
+
 constexpr std::chrono::milliseconds a_moment{1};
 
 }  // namespace
@@ -74,9 +78,10 @@ Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
   const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
   const auto first_large = class_below(arena_.largest_small);
   const Sort sort = wanted.large ? Sort{first_large, classes} : Sort{0, first_large + 1};
-  look(lock, &shard, sort, {a_few_streams, ranges});
+  const auto over = pages_ ? std::max(before_growth, ranges) : ranges;
+  look(lock, &shard, sort, {a_few_streams, ranges, over});
   if (Range* const range = cut(shard, wanted, Search::thorough)) return range;
-  look(lock, &shard, {}, {1, ranges});
+  look(lock, &shard, {}, {1, ranges, over});
   return cut(shard, wanted, Search::thorough);
 }
 

@@ -265,7 +265,7 @@ class CheckedArena {
     std::size_t free = 0, cached = 0, expected_free = 0, expected_cached = 0;
     arena_.everyones.for_each([&](const Range& range) { free += range.shard == nullptr ? 1 : 1000; });
     shard_.pending->for_each([&](const Range& range) { cached += range.shard == &shard_ ? 1 : 1000; });
-    std::uint64_t largest = 0;
+    std::uint64_t largest = 0, largest_unused = 0;
     for (const auto& [region, known] : model_) {
       const Range *range = region->first, *before = nullptr;
       auto last_sort = Intervals::live;
@@ -290,12 +290,15 @@ class CheckedArena {
       }
       agree(!range && region->last == before, "an interval too many");
       agree(!before || before->state != Range::State::bare, "bare addresses behind all memory");
-      agree(region->listed_unused == (!region->paged && region->unused()), "whether a region is listed as unused");
+      const bool unused = !region->paged && region->unused();
+      agree(region->listed_unused == unused, "whether a region is listed as unused");
+      if (unused) largest_unused = std::max<std::uint64_t>(largest_unused, region->block->size);
       largest = std::max(largest, known.largest(Intervals::everyones));
     }
     agree(free == expected_free, "what is everyone's");
     agree(cached == expected_cached, "what is the shard's");
     agree(arena_.everyones.largest() == largest, "the largest range");
+    agree((arena_.unused() ? arena_.unused()->block->size : 0) == largest_unused, "the largest region that is unused");
   }
 
   const ResourcePtr resource_ = host::make_pageable_resource();

@@ -186,6 +186,37 @@ TEST_F(Paging, ManyIdlePagesBecomeFewNewOnes) {
   }
 }
 
+// Each that moves is some calls of the driver, whatever its size. Most of what is idle here are the smallest ones.
+TEST_F(Paging, TheLargestIdlePagesMove) {
+  const auto pool = make();
+  std::vector<Buffer> idle, live;
+  for (const int last : {135, 270}) {
+    while (idle.size() < static_cast<std::size_t>(last)) idle.push_back(pool->allocate(page, stream));
+    live.push_back(pool->allocate(page, stream));
+  }
+  idle.push_back(pool->allocate(126 * page, stream));
+  ASSERT_EQ(upstream.pages.rbegin()->second, 2 * page);
+  live.push_back(pool->allocate(page, stream));
+  idle.push_back(pool->allocate(100 * page, stream));
+  const auto reserved = pool->stats().reserved;
+  idle.clear();
+  Buffer large = pool->allocate(140 * page, stream);
+  EXPECT_EQ(pool->stats().reserved, reserved);
+  EXPECT_EQ(pool->pool_stats().moved, 20U) << "for what is missing behind the last hundred";
+  EXPECT_EQ(pool->pool_stats().given_back, 0U);
+}
+
+// However many small buffers were closed in them: nothing is new.
+TEST_F(Paging, PagesOfManySmallBuffersMove) {
+  const auto pool = make();
+  std::vector<Buffer> buffers;
+  while (pool->stats().reserved < 8 * page || buffers.size() < 900) buffers.push_back(pool->allocate(512, stream));
+  const auto reserved = pool->stats().reserved;
+  buffers.clear();
+  Buffer large = pool->allocate(reserved, stream);
+  EXPECT_EQ(pool->stats().reserved, reserved);
+}
+
 TEST_F(Paging, BareAddressesAreUsedAgain) {
   const auto pool = make({}, 64 * page);  // more would be needed otherwise
   std::vector<Buffer> buffers;
