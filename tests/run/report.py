@@ -5,7 +5,8 @@
     report.py [--json FILE] [--fact KEY=VALUE]... [LABEL=]BUILD_DIR...
 
 A build directory holds results/ (GoogleTest and pytest XML, one file per suite), what started the suites
-(results/ctest.xml, or results/programs.tsv: name, exit code, seconds) and backends.txt (what was built).
+(results/ctest.xml, or results/programs.tsv: name, exit code, seconds) and backends.txt (what was built). Processes that
+share the cases of a suite, NAME.1of3 to NAME.3of3, are one suite here.
 
 A test that tries many things counts them: RecordProperty of a name in COUNTERS, in a test, a suite or the whole program,
 becomes a column, summed per suite. What is excluded, by tests/support/exclusions.hpp, counts twice: the cases that are
@@ -140,6 +141,23 @@ def read_suite(label, results, program):
     elif not suite.cases:
         suite.cases.append(Case(name, outcome, message))
     return suite
+
+
+def of_parts(suites):
+    """With those made one that have the cases of a suite together. Each of them says all that is excluded."""
+    whole = {}
+    for suite in suites:
+        name = re.sub(r"\.\d+of\d+$", "", suite.name)
+        if suite.name == name or name not in whole:
+            whole[name] = dataclasses.replace(suite, name=name)
+            continue
+        known = whole[name]
+        known.seconds = max(known.seconds, suite.seconds)
+        known.cases = known.cases + suite.cases
+        known.excluded = known.excluded | suite.excluded
+        known.counters = {key: known.counters.get(key, 0) + suite.counters.get(key, 0)
+                          for key in known.counters.keys() | suite.counters.keys()}
+    return list(whole.values())
 
 
 def backend_of(text):
@@ -279,8 +297,8 @@ def main():
     parser.add_argument("build_dirs", nargs="+", type=build_dir)
     arguments = parser.parse_args()
 
-    suites = [read_suite(label, build / "results", program)
-              for label, build in arguments.build_dirs for program in read_programs(build / "results")]
+    suites = of_parts(read_suite(label, build / "results", program)
+                      for label, build in arguments.build_dirs for program in read_programs(build / "results"))
     absent = why_no_devices(arguments.build_dirs) | why_not_built(arguments.build_dirs)
     backends = backend_summary(suites, absent)
     total = {"passed": 0, "failed": 0, "skipped": 0, **sum_up(suites)}

@@ -35,14 +35,18 @@ PROGRAMS = """<testsuites excluded="3 × permanent: no address&#x0A;"><testsuite
 
 
 class Report(unittest.TestCase):
-    def run_report(self, failure="", codes=("0", "0")):
+    def run_report(self, failure="", codes=("0", "0"), parts=1):
         with tempfile.TemporaryDirectory() as folder:
             build = pathlib.Path(folder)
             results = build / "results"
             results.mkdir()
-            (results / "conformance.xml").write_text(CONFORMANCE % failure)
+            lines = []
+            for part in range(1, parts + 1):
+                name = "conformance" if parts == 1 else f"conformance.{part}of{parts}"
+                (results / f"{name}.xml").write_text(CONFORMANCE % failure)
+                lines.append(f"{name}\t{codes[0]}\t{1.5 / part}")
             (results / "programs.xml").write_text(PROGRAMS)
-            (results / "programs.tsv").write_text(f"conformance\t{codes[0]}\t1.5\nprograms\t{codes[1]}\t2.5\n")
+            (results / "programs.tsv").write_text("\n".join([*lines, f"programs\t{codes[1]}\t2.5\n"]))
             output = io.StringIO()
             arguments = ["report.py", "--json", str(build / "out.json"), "--fact", "gpu=none", str(build)]
             with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(output):
@@ -67,6 +71,23 @@ class Report(unittest.TestCase):
             {"reason": "permanent: no address", "cases": 7, "suites": ["conformance", "programs"]},
             {"reason": "this machine: no driver", "cases": 1, "suites": ["conformance"]}])
         self.assertEqual(summary["gpu"], "none")
+
+    def test_processes_that_share_a_suite(self):
+        _, _, whole = self.run_report()
+        _, text, summary = self.run_report(parts=2)
+        self.assertEqual([suite["name"] for suite in summary["suites"]], ["conformance", "programs"])
+        shared, alone = summary["suites"][0], whole["suites"][0]
+        for key in ("cases", "passed", "skipped", "injected_failures"):
+            self.assertEqual(shared[key], 2 * alone[key], key)
+        for key in ("excluded", "reasons", "seconds"):
+            self.assertEqual(shared[key], alone[key], key)
+        self.assertEqual(self.row(text, "conformance")[1], "6")
+
+    def test_a_failure_of_one_process_that_shares(self):
+        code, text, summary = self.run_report('<failure message="it broke"/>', codes=("1", "0"), parts=2)
+        self.assertEqual(code, 1)
+        self.assertEqual(summary["suites"][0]["failed"], 2)
+        self.assertIn("conformance: Every/Fill.Last/cuda_0_vmm: it broke", text)
 
     def test_closing_table(self):
         _, text, _ = self.run_report()
