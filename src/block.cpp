@@ -54,11 +54,22 @@ void Block::rebuild() noexcept {
 }
 
 void Block::used(StreamState& user, std::uint64_t value) { record(user, value, Points::How::use); }
+
+// Nobody else is inside, then. What a thread of the parent left half changed is made anew.
+void Block::used_last(StreamState& user, std::uint64_t value) {
+  leave_parent();
+  add(user, value, Points::How::lend);
+}
+
 void Block::waits_for(StreamState& user, std::uint64_t value) { record(user, value, Points::How::keep); }
 
 void Block::record(StreamState& user, std::uint64_t value, Points::How how) {
   if (&user == stream) return;
   const BlockGuard guard(*this);
+  add(user, value, how);
+}
+
+void Block::add(StreamState& user, std::uint64_t value, Points::How how) {
   if (!uses_) uses_ = new Uses(*this);
   uses_->add(user, value, how, 1);  // there is room for the allocation stream when the block ends
 }

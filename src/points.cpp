@@ -2,6 +2,7 @@
 #include "weir/spi/points.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "weir/spi/stream_state.hpp"
 
@@ -15,8 +16,9 @@ void Points::add(StreamState& stream, std::uint64_t value, How how, std::size_t 
     return;
   }
   reserve(1 + spare);
-  entries_.push_back({&stream, value, how == How::use});
-  how == How::use ? stream.retain_memory() : stream.keep();
+  entries_.push_back({&stream, value, how});
+  if (how == How::use) stream.retain_memory();
+  if (how == How::keep) stream.keep();
 }
 
 std::vector<Point> Points::list() const {
@@ -27,11 +29,8 @@ std::vector<Point> Points::list() const {
 }
 
 void Points::drop(const Entry& entry) noexcept {
-  if (entry.used) {
-    entry.stream->release_memory();
-  } else if (!entry.tag) {
-    entry.stream->unkeep();
-  }
+  if (entry.how == How::use) entry.stream->release_memory();
+  if (entry.how == How::keep && !entry.tag) entry.stream->unkeep();
 }
 
 void Points::clear() noexcept {
@@ -46,11 +45,10 @@ void Points::drop_last() noexcept {
 
 void Points::keep() noexcept {
   for (Entry& entry : entries_) {
-    if (!entry.used) continue;
+    if (entry.how == How::keep) continue;
     if (!entry.tag) entry.stream->keep();
     entry.stream->awaited(entry.value);
-    entry.used = false;
-    entry.stream->release_memory();
+    if (std::exchange(entry.how, How::keep) == How::use) entry.stream->release_memory();
   }
 }
 

@@ -57,7 +57,7 @@ void Core::count_flagged(Cache& cache) noexcept {
 // The range belongs to the queues of the streams that it waits for, one after another, and comes back from the last.
 void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   for (auto& entry : uses.entries()) {
-    if (!entry.used) continue;  // it may be closed, and its shard may end
+    if (entry.how == spi::Points::How::keep) continue;  // it may be closed, and its shard may end
     try {
       entry.tag = &shard_of(*entry.stream);
     } catch (const std::bad_alloc&) {  // the library's thread looks after it then

@@ -52,6 +52,8 @@ struct Block {
   /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream. Only the
   /// first use by a stream allocates: whoever must not fail later records value 0 before.
   void used(StreamState& user, std::uint64_t value);
+  /// The same by the only owner, for a stream of the caller's, who ends the block before anything else.
+  void used_last(StreamState& user, std::uint64_t value);
   /// The same for a stream that has been closed meanwhile, by a resource that gives the memory back.
   void waits_for(StreamState& user, std::uint64_t value);
   /// The recorded uses and the allocation stream's present position: whoever waits for them sees every write so far.
@@ -65,7 +67,8 @@ struct Block {
 
   // Of a block without owners.
 
-  /// The recorded uses; null when there never were any.
+  /// The recorded uses; null when there never were any. One of them may be the caller's until do_deallocate returns:
+  /// whoever still needs them then keeps them before.
   [[nodiscard]] Uses* take_uses() noexcept {
     leave_parent();
     return uses_;
@@ -84,6 +87,7 @@ struct Block {
  private:
   friend class BlockGuard;
   void record(StreamState& user, std::uint64_t value, Points::How how);
+  void add(StreamState& user, std::uint64_t value, Points::How how);
   void rebuild() noexcept;
   void leave_parent() noexcept;
 

@@ -22,13 +22,14 @@ struct Point {
 /// thread-safe.
 class Points : public Waiter {
  public:
+  /// Whether the timeline is used for the entry, kept for it, or used by the caller until keep() or clear().
+  enum class How : std::uint8_t { use, keep, lend };
   struct Entry {
     StreamState* stream;
     std::uint64_t value;
-    bool used;            ///< else kept
+    How how;
     void* tag = nullptr;  ///< of whoever waits, and keeps the timeline then
   };
-  enum class How { use, keep };
 
   Points() noexcept = default;
   ~Points() { clear(); }
