@@ -55,6 +55,30 @@ TEST_F(Waiting, IsRefusedForWhatIsKnownToHavePassed) {
   EXPECT_EQ(fake->settle(), 0U);
 }
 
+// Nobody names the timeline any more, and nothing stands in its queue yet: another point's turn comes first.
+TEST_F(Waiting, PointsKeepWhatTheCallerLent) {
+  put(1);
+  fake->finish(1);
+  spi::Points points;
+  points.add(*fake, 1, spi::Points::How::lend);
+  points.keep();
+  owner = {};
+  EXPECT_FALSE(*gone);
+  points.clear();
+  while (!*gone) std::this_thread::yield();
+}
+
+TEST_F(Waiting, PointsThatWereLentAndAreOverLeaveNothing) {
+  put(1);
+  fake->finish(1);
+  spi::Points points;
+  points.add(*fake, 1, spi::Points::How::lend);
+  points.clear();
+  EXPECT_FALSE(*gone);
+  owner = {};
+  while (!*gone) std::this_thread::yield();
+}
+
 TEST_F(Waiting, GoesInTheOrderOfTheValues) {
   put(4);
   Note a(list, 3), b(list, 1), c(list, 4), d(list, 2);
