@@ -61,10 +61,10 @@ void Buffer::close(const Stream& stream) {
   spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel);  // of several threads, one gets it
   if (!mine) return;
   if (mine->stream != &state) [[unlikely]] {  // on its own stream it ends in order anyway
-    const bool alone = mine->owners.load(std::memory_order_acquire) == 1;
+    const bool ends = mine->owners.load(std::memory_order_acquire) == 1 && mine->resource->traits_.keeps_uses;
     try {
       const auto last = state.position();
-      alone ? mine->used_last(state, last) : mine->used(state, last);
+      ends ? mine->used_last(state, last) : mine->used(state, last);
     } catch (...) {
       block_.store(mine, std::memory_order_release);
       throw;

@@ -51,7 +51,7 @@ class ExternalResource final : public MemoryResource, public detail::ReleaseList
  private:
   static Traits traits(const spi::DeviceState& device) {
     const KindInfo* info = device.find(device.default_kind);
-    return {MemoryKind::external, info->host_accessible, info->device_accessible, false, false};
+    return {MemoryKind::external, info->host_accessible, info->device_accessible, false, false, true};
   }
 
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {

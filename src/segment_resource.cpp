@@ -37,7 +37,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
                   std::shared_ptr<spi::Source> source)
       : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
-                       {info.kind, info.host_accessible, info.device_accessible, exportable, false}),
+                       {info.kind, info.host_accessible, info.device_accessible, exportable, false, true}),
         info_(info),
         flags_(flags),
         source_(std::move(source)),

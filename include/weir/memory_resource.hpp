@@ -69,6 +69,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool device_accessible = false;
     bool exportable = false;
     bool reuses_memory = true;  ///< always safe; one over another resource passes on what that says
+    /// When do_deallocate returns, it has kept or forgotten what uses the block has (Block::keep_uses), so that a closing
+    /// caller's stream need not be retained for it. Never safe for who only puts the block aside.
+    bool keeps_uses = false;
   };
   MemoryResource(Device device, std::string name, Traits traits);
 

@@ -39,7 +39,8 @@ namespace pool {
 
 Core::Core(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
-           {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), options.exportable, true}),
+           {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), options.exportable, true,
+            true}),
       upstream_(std::move(upstream)),
       home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),

@@ -52,7 +52,8 @@ struct Block {
   /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream. Only the
   /// first use by a stream allocates: whoever must not fail later records value 0 before.
   void used(StreamState& user, std::uint64_t value);
-  /// The same by the only owner, for a stream of the caller's, who ends the block before anything else.
+  /// The same by the only owner, who ends the block before anything else, for a stream of the caller's. Only for a
+  /// resource that keeps uses (MemoryResource::Traits).
   void used_last(StreamState& user, std::uint64_t value);
   /// The same for a stream that has been closed meanwhile, by a resource that gives the memory back.
   void waits_for(StreamState& user, std::uint64_t value);
@@ -67,8 +68,7 @@ struct Block {
 
   // Of a block without owners.
 
-  /// The recorded uses; null when there never were any. One of them may be the caller's until do_deallocate returns:
-  /// whoever still needs them then keeps them before.
+  /// The recorded uses; null when there never were any.
   [[nodiscard]] Uses* take_uses() noexcept {
     leave_parent();
     return uses_;
