@@ -17,9 +17,9 @@ using Clock = sync::Clock;
 // that it finds saves a page.
 constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 2;
 
-// Of what nobody uses, before a paged pool grows. Pages lie idle only where all that was closed in them has been taken out
-// of caches, and a page that cannot move costs memory and a call of the driver, of some 40 microseconds.
-constexpr std::size_t before_growth = 1024;
+// Of what nobody uses any more, before a paged pool grows: pages lie idle only where all that was closed in them has been
+// taken out of caches, and one that cannot move costs memory and a call of the driver. There are not many large ranges.
+constexpr std::size_t large_ranges = 1024, small_ranges = 256, any_ranges = 384;
 
 constexpr std::chrono::milliseconds a_moment{1};
 
@@ -78,10 +78,10 @@ Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
   const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
   const auto first_large = class_below(arena_.largest_small);
   const Sort sort = wanted.large ? Sort{first_large, classes} : Sort{0, first_large + 1};
-  const auto over = pages_ ? std::max(before_growth, ranges) : ranges;
-  look(lock, &shard, sort, {a_few_streams, ranges, over});
+  const auto over = [&](std::size_t least) { return pages_ ? std::max(least, ranges) : ranges; };
+  look(lock, &shard, sort, {a_few_streams, ranges, over(wanted.large ? large_ranges : small_ranges)});
   if (Range* const range = cut(shard, wanted, Search::thorough)) return range;
-  look(lock, &shard, {}, {1, ranges, over});
+  look(lock, &shard, {}, {1, ranges, over(any_ranges)});
   return cut(shard, wanted, Search::thorough);
 }
 
