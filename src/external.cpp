@@ -51,7 +51,10 @@ class ExternalResource final : public MemoryResource, public detail::ReleaseList
  private:
   static Traits traits(const spi::DeviceState& device) {
     const KindInfo* info = device.find(device.default_kind);
-    return {MemoryKind::external, info->host_accessible, info->device_accessible, false, false, true};
+    return {.host_accessible = info->host_accessible,
+            .device_accessible = info->device_accessible,
+            .reuses_memory = false,
+            .keeps_uses = true};
   }
 
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {

@@ -37,7 +37,12 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
   SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
                   std::shared_ptr<spi::Source> source)
       : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
-                       {info.kind, info.host_accessible, info.device_accessible, exportable, false, true}),
+                       {.kind = info.kind,
+                        .host_accessible = info.host_accessible,
+                        .device_accessible = info.device_accessible,
+                        .exportable = exportable,
+                        .reuses_memory = false,
+                        .keeps_uses = true}),
         info_(info),
         flags_(flags),
         source_(std::move(source)),

@@ -39,8 +39,11 @@ namespace pool {
 
 Core::Core(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
-           {upstream->kind(), upstream->is_host_accessible(), upstream->is_device_accessible(), options.exportable, true,
-            true}),
+           {.kind = upstream->kind(),
+            .host_accessible = upstream->is_host_accessible(),
+            .device_accessible = upstream->is_device_accessible(),
+            .exportable = options.exportable,
+            .keeps_uses = true}),
       upstream_(std::move(upstream)),
       home_(upstream_->device()),
       segment_bytes_((options.segment_bytes + granule - 1) / granule * granule),
