@@ -38,7 +38,13 @@ bool Cache::keep_returned() noexcept {
 }
 
 bool Cache::empty() const noexcept {
-  return door_.empty() && std::ranges::all_of(cached_, [](const Range* range) { return range == nullptr; });
+  if (!door_.empty()) return false;
+  for (std::size_t word = 0; word < present_.size(); ++word) {
+    for (auto left = present_[word]; left != 0; left &= left - 1) {
+      if (cached_[word * 64 + static_cast<std::size_t>(std::countr_zero(left))]) return false;
+    }
+  }
+  return true;
 }
 
 Range* Cache::take_some(std::size_t from, std::size_t to, std::size_t& most) noexcept {

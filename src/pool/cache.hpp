@@ -11,6 +11,7 @@
 #include "pool/close_count.hpp"
 #include "pool/range.hpp"
 #include "pool/return_stack.hpp"
+#include "pool/waiting_group.hpp"
 #include "weir/spi/stream_state.hpp"
 #include "weir/spi/sync.hpp"
 
@@ -102,6 +103,7 @@ class alignas(64) Cache {
   Shard& shard;
   detail::LeaningLock lock;
   CloseCount closes;
+  WaitingGroup<Range> waiting;
 
   // Under the pool's mutex.
   Cache* next = nullptr;  ///< of the shard

@@ -12,7 +12,10 @@ namespace weir::pool {
 // The buffer counts as live until the end, so that neither its cache nor the pool goes before.
 void Core::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept {
   if (spi::Uses* const uses = range.take_uses(); uses && !uses->empty()) {
-    if (!uses->known_reached()) return wait_elsewhere(cache, range, bytes, *uses);
+    if (!uses->known_reached()) {
+      if (!wait_together(cache, range, bytes, *uses)) wait_elsewhere(cache, range, bytes, *uses);
+      return;
+    }
     uses->clear();
     if (keep_at_home(cache, range, bytes)) return;
   }
@@ -54,6 +57,22 @@ void Core::count_flagged(Cache& cache) noexcept {
   if (orphan) orphan->release_memory();
 }
 
+// With the one that was closed before it, if that waits for the same.
+bool Core::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
+  auto& entries = uses.entries();
+  if (entries.size() != 1) return false;
+  const auto entry = entries.back();
+  bool joined = false;
+  (void)at_home(cache, [&] {
+    if (!cache.waiting.waits_for(entry.stream, entry.value)) return;
+    entries.pop_back();  // while the range is still this thread's
+    joined = cache.waiting.join(range);
+    joined ? cache.count_out(bytes) : entries.push_back(entry);
+  });
+  if (joined) spi::Points::drop(entry);
+  return joined;
+}
+
 // The range belongs to the queues of the streams that it waits for, one after another, and comes back from the last.
 void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   for (auto& entry : uses.entries()) {
@@ -80,7 +99,13 @@ void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Us
     }
   }
   uses.keep();  // the shards keep those that have one
-  if (!at_home(cache, [&] { cache.count_out(bytes); })) count(cache, bytes);
+  range.leads = false;
+  const bool counted = at_home(cache, [&] {
+    cache.count_out(bytes);
+    const auto& only = uses.entries().back();
+    range.leads = uses.entries().size() == 1 && cache.waiting.begin(range, only.stream, only.value);
+  });
+  if (!counted) count(cache, bytes);
   wait_on(range);
 }
 
@@ -115,13 +140,14 @@ void Core::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
 
 // Ranges of one cache that come back together, as a list through `next`.
 struct Core::Returned {
+  /// With those that waited with it.
   void add(Range& range) noexcept {
     range.next = first;
-    first = &range;
+    first = range.leads ? &range.cache->waiting.take() : &range;
     if (count++ == 0) last = &range;
   }
   Range *first = nullptr, *last = nullptr;
-  std::size_t count = 0;
+  std::size_t count = 0;  // of those that were counted as away
 };
 
 // The last points of these ranges have passed, all on one stream, which the caller keeps. Returns those that wait for

@@ -48,19 +48,22 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   auto* cache = static_cast<Cache*>(stream.attached(this, sync::this_thread()));
   const bool known = cache != nullptr;
   if (!known) cache = &cache_of(stream, sync::this_thread());
-  if (!known || fetch_away(cache->shard)) {  // it may be one that others use, too
+  Lock lock(mutex_);
+  if (!known || fetch_away(cache->shard, lock)) {  // it may be one that others use, too
+    lock.unlock();
     if (auto* const block = take_slowly(*cache, request)) return block;
+    lock.lock();
   }
   const auto granules = rounded(cache->granules(request.bytes));
   const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // what all memory here has
   const auto needed = granules_with_slack(granules, alignment);
   if (needed > most_bytes / granule) {
-    const Lock lock(mutex_);
     fill(shortage);
     return nullptr;
   }
   const bool large = needed > arena_.largest_small;
-  Range* const range = allocate_slow(*cache, {request.bytes, granules, alignment, large}, shortage);
+  Range* const range = allocate_slow(*cache, {request.bytes, granules, alignment, large}, lock, shortage);
+  lock.unlock();
   if (!range) return nullptr;
   const std::scoped_lock guard(cache->lock);
   cache->begin(*range, request.bytes);

@@ -69,6 +69,7 @@ class Core final : public Pool {
   void close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept;
   void count(Cache& cache, std::size_t bytes) noexcept;
   void count_flagged(Cache& cache) noexcept;
+  static bool wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
   void wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
   static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept;
   void wait_on(Range& range) noexcept;
@@ -104,8 +105,8 @@ class Core final : public Pool {
   [[nodiscard]] bool has_pending() const noexcept;
 
   // slow.cpp
-  bool fetch_away(Shard& shard) noexcept;
-  Range* allocate_slow(Cache& cache, const Wanted& wanted, Shortage& shortage);
+  bool fetch_away(Shard& shard, Lock& lock) noexcept;
+  Range* allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
   Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);

@@ -43,15 +43,18 @@ class Comma {
   bool first_ = true;
 };
 
-using Cached = std::unordered_set<const Range*>;
+using Ranges = std::unordered_set<const Range*>;
+struct Closed {  ///< what is closed, although the range itself does not say so
+  Ranges cached, waiting;
+};
 using Waiting = std::unordered_map<const Shard*, std::size_t>;  // bytes
 
-const char* state_of(const Range& range, const Cached& cached) {
+const char* state_of(const Range& range, const Closed& closed) {
   switch (range.state) {
     case Range::State::bare: return "bare";
     case Range::State::away: return "waiting";
     case Range::State::free: return range.shard ? "free_on_stream" : "free";
-    default: return cached.contains(&range) ? "cached" : "live";
+    default: return closed.cached.contains(&range) ? "cached" : closed.waiting.contains(&range) ? "waiting" : "live";
   }
 }
 
@@ -71,7 +74,7 @@ void write(std::ostream& out, const PoolStats& stats) {
       << ",\"grown\":" << stats.grown << ",\"given_back\":" << stats.given_back << ",\"moved\":" << stats.moved << '}';
 }
 
-void write(std::ostream& out, const Region& region, const Cached& cached) {
+void write(std::ostream& out, const Region& region, const Closed& closed) {
   const auto bytes = region.paged ? (region.end - region.begin) * granule : region.block->segment->size;
   out << "{\"address\":\"0x" << std::hex << region.address() + region.begin * granule << std::dec << "\",\"bytes\":" << bytes
       << ",\"paged\":" << (region.paged ? "true" : "false") << ",\"large\":" << (region.large ? "true" : "false")
@@ -79,14 +82,14 @@ void write(std::ostream& out, const Region& region, const Cached& cached) {
   Comma comma;
   for (const Range* range = region.first; range; range = range->after) {
     out << comma << "{\"offset\":" << region.block->offset + range->begin() * granule << ",\"bytes\":" << range->bytes() << ",\"state\":\""
-        << state_of(*range, cached) << '"';
+        << state_of(*range, closed) << '"';
     if (const auto* const shard = home_of(*range)) out << ",\"stream\":" << shard->stream.id();
     out << '}';
   }
   out << "]}";
 }
 
-void write(std::ostream& out, const Shard& shard, std::size_t waiting, Cached& cached) {
+void write(std::ostream& out, const Shard& shard, std::size_t waiting, Closed& closed) {
   std::size_t live = 0, in_use = 0, peak = 0, bytes = 0;
   std::uint64_t allocations = 0, reuses = 0;
   shard.for_each_cache([&](Cache& cache) {
@@ -94,8 +97,13 @@ void write(std::ostream& out, const Shard& shard, std::size_t waiting, Cached& c
     cache.keep_returned();
     cache.for_each([&](const Range& range) {
       bytes += range.bytes();
-      cached.insert(&range);
+      closed.cached.insert(&range);
     });
+    const Range* range = cache.waiting.latest();
+    for (; range && range->state != Range::State::away; range = static_cast<const Range*>(range->next)) {
+      waiting += range->bytes();
+      closed.waiting.insert(range);
+    }
     live += cache.live();
     in_use += cache.in_use();
     peak += cache.peak();
@@ -116,7 +124,7 @@ std::string Core::dump() const {
   const Lock lock(mutex_);
   out << ",\"limit\":" << limit_ << ",\"release_threshold\":" << release_threshold_ << ",\"streams\":[";
   Comma between_streams, between_regions;
-  Cached cached;
+  Closed closed;
   Waiting waiting;
   for (const Region& region : arena_.regions) {
     for (const Range* range = region.first; range; range = range->after) {
@@ -126,12 +134,12 @@ std::string Core::dump() const {
   for (const Shard* shard = shards_; shard; shard = shard->next) {
     if (!shard->caches) continue;
     out << between_streams;
-    write(out, *shard, waiting[shard], cached);
+    write(out, *shard, waiting[shard], closed);
   }
   out << "],\"regions\":[";
   for (const Region& region : arena_.regions) {
     out << between_regions;
-    write(out, region, cached);
+    write(out, region, closed);
   }
   out << "]}";
   return std::move(out).str();

@@ -21,7 +21,7 @@ constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages
 
 // For one request, if new pages have the memory of `worth_it` or more of the further ones. These are given back then, which
 // is half the work of moving, and the next time there are fewer.
-constexpr std::size_t most_moved = 32;
+constexpr std::size_t most_moved = 24;
 constexpr std::uint64_t worth_it = 4;
 
 // Idle pages among which the largest are found, unless more are needed: there may be a great many.

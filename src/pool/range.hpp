@@ -26,6 +26,7 @@ struct alignas(128) Range : spi::Block {
   };
 
   State state = State::live;  // behind the block's last member
+  bool leads = false;         ///< of one that is away: others of its cache wait with it
   Region* region = nullptr;
   Range* before = nullptr;  ///< neighbours by address
   Range* after = nullptr;

@@ -25,9 +25,8 @@ constexpr std::chrono::milliseconds a_moment{1};
 
 }  // namespace
 
-Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Shortage& shortage) {
+Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   Shard& shard = cache.shard;
-  Lock lock(mutex_);
   note(cache);
   Range* range = cut(shard, wanted, Search::quick);
   if (!range) range = look_and_cut(shard, wanted, lock);
@@ -42,26 +41,23 @@ Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Shortage& shortag
 }
 
 // Bring back what waited for another stream, if that has gone on. Asked ever less often while it has not.
-bool Core::fetch_away(Shard& shard) noexcept {
+bool Core::fetch_away(Shard& shard, Lock& lock) noexcept {
   constexpr std::size_t most = 256;
   constexpr std::uint32_t rarest = 32;
-  Shard* awaited = nullptr;
-  {
-    const Lock lock(mutex_);
-    if (!shard.awaits || --shard.until_asked != 0) return false;
-    awaited = shard.awaits;
-    ++awaited->pins;
-  }
+  if (!shard.awaits || --shard.until_asked != 0) return false;
+  Shard* const awaited = shard.awaits;
+  ++awaited->pins;
+  lock.unlock();
   const bool some = awaited->stream.settle(most) != 0;
-  {
-    const Lock lock(mutex_);
-    shard.ask_again = some ? 1 : std::min(2 * shard.ask_again, rarest);
-    shard.until_asked = shard.ask_again;
-    --awaited->pins;
-    if (!removable(*awaited)) return some;
-    take_out(*awaited);
-  }
+  lock.lock();
+  shard.ask_again = some ? 1 : std::min(2 * shard.ask_again, rarest);
+  shard.until_asked = shard.ask_again;
+  --awaited->pins;
+  if (!removable(*awaited)) return some;
+  take_out(*awaited);
+  lock.unlock();
   dispose(awaited);
+  lock.lock();
   return some;
 }
 

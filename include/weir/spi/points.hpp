@@ -50,12 +50,12 @@ class Points : public Waiter {
   void swap(Points& other) noexcept { entries_.swap(other.entries_); }
 
   void drop_last() noexcept;
+  /// Give up what one holds that was taken out of entries().
+  static void drop(const Entry& entry) noexcept;
   /// Whether all are known to be reached. Asks nobody.
   [[nodiscard]] bool known_reached() const noexcept;
 
  private:
-  static void drop(const Entry& entry) noexcept;
-
   std::vector<Entry> entries_;
 };
 

@@ -217,6 +217,43 @@ TEST(PoolAway, WhatWaitsForAnotherStream) {
       {.preemptions = 2}));
 }
 
+/// One waits and another one joins it, on a stream that gets there meanwhile.
+TEST(PoolAway, WhatJoinsWhatWaits) {
+  for (const bool pool_ends : {false, true}) {
+    EXPECT_TRUE(explore::holds(
+        [pool_ends](Scene& scene) {
+          auto& all = world(scene);
+          auto& other = all.add_stream();
+          other.finish(0);
+          for (int i = 0; i < 3; ++i) all.add_buffer();
+          all.bytes.end(all.buffers[0]);  // from now on the pool knows the cache
+          (void)other.put(spi::MarkOp{});
+          all.buffers[1].use_on(all.handles[1]);
+          all.buffers[2].use_on(all.handles[1]);
+          all.bytes.end(all.buffers[1]);
+          scene.thread([&all] {
+            be_the_first_thread();
+            all.bytes.end(all.buffers[2]);
+          });
+          scene.thread([&other] {
+            other.finish(1);
+            other.settle();
+          });
+          if (pool_ends) {
+            scene.thread([&all] { World::drop(all.pool); });
+          } else {
+            scene.thread([&all] { all.allocate_and_close(all.handles[1]); });
+          }
+          scene.finally([&all, pool_ends] {
+            if (pool_ends) return require(segments_out() == 0, "upstream has everything back");
+            (void)all.pool->trim(0);
+            require(segments_out() == 0, "nothing waits any more");
+          });
+        },
+        {.preemptions = 2}));
+  }
+}
+
 /// Two wait for one stream and come back together; one of them waits for a second stream first, which ends with the
 /// pool.
 TEST(PoolAway, WhatPassesTogetherGoesOnByItself) {
