@@ -125,16 +125,16 @@ TEST_F(WaitingTogether, AgainAndAgain) {
 TEST_F(WaitingTogether, NotWithWhatDidSoBefore) {
   buffers[0].close(users[0]);
   fakes[0]->finish(1);
-  buffers[0] = pool->allocate(page, home);  // the same range
+  buffers[pages - 1] = pool->allocate(page, home);
+  buffers[0] = pool->allocate(page, home);  // the range that waited
   work_on(0);
   buffers[1].close(users[0]);
-  buffers[0].use_on(users[0]);
-  buffers[0].close(users[1]);
+  std::thread([&] { buffers[0].close(users[1]); }).join();
   buffers[2].close(users[0]);
   fakes[1]->finish(1);
   EXPECT_EQ(free_pages(), 1U);
   fakes[0]->finish(2);
-  EXPECT_EQ(free_pages(), 4U);
+  EXPECT_EQ(free_pages(), 3U);
 }
 
 TEST_F(WaitingTogether, AfterTheLastHandle) {
