@@ -3,6 +3,7 @@
 // Ranges of one cache that wait for the same point of another stream. The first of them stands in that stream's queue, for
 // all of them: closing the others takes no lock, and neither does their return.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "weir/spi/sync.hpp"
@@ -14,22 +15,27 @@ namespace weir::pool {
 template <class Node>
 class WaitingGroup {
  public:
+  static constexpr std::size_t most = 256;  ///< because the owner keeps all that comes back at once
+
   /// False while there is a group that nobody has taken.
   [[nodiscard]] bool begin(Node& first, const void* stream, std::uint64_t value) noexcept {
     if (latest_.load(std::memory_order_relaxed)) return false;
     stream_ = stream;
     value_ = value;
+    count_ = 1;
     latest_.store(&first, std::memory_order_release);
     return true;
   }
+  /// And one more may join.
   [[nodiscard]] bool waits_for(const void* stream, std::uint64_t value) const noexcept {
-    return value_ == value && stream_ == stream && latest_.load(std::memory_order_relaxed);
+    return value_ == value && stream_ == stream && count_ < most && latest_.load(std::memory_order_relaxed);
   }
   /// False when there is none any more. After true the node may be anybody's.
   [[nodiscard]] bool join(Node& node) noexcept {
     Node* latest = latest_.load(std::memory_order_relaxed);
     if (!latest) return false;
     node.next = latest;
+    count_ += 1;
     return latest_.compare_exchange_strong(latest, &node, std::memory_order_release, std::memory_order_relaxed);
   }
   /// The latest of them, from which the links lead to the first.
@@ -40,8 +46,9 @@ class WaitingGroup {
  private:
   sync::Atomic<Node*> latest_{nullptr};
   // Of the thread that begins and joins.
-  const void* stream_ = nullptr;
-  std::uint64_t value_ = 0;
+  sync::Plain<const void*> stream_ = nullptr;
+  sync::Plain<std::uint64_t> value_ = 0;
+  sync::Plain<std::size_t> count_ = 0;
 };
 
 }  // namespace weir::pool

@@ -20,6 +20,13 @@ namespace {
 
 constexpr std::size_t page = 4096, pages = 8;
 
+std::size_t waiting_in(const std::string& dump) {
+  constexpr auto state = "\"state\":\"waiting\"";
+  std::size_t count = 0;
+  for (auto at = dump.find(state); at != std::string::npos; at = dump.find(state, at + 1)) ++count;
+  return count;
+}
+
 /// A pool of a few pages, and two streams that only do what they are told. Its stream has closed memory before.
 class WaitingTogether : public testing::Test {
  protected:
@@ -62,10 +69,7 @@ TEST_F(WaitingTogether, ForOnePoint) {
   EXPECT_EQ(pool->stats().live_buffers, 3U);
   const auto dump = pool->dump();
   EXPECT_NE(dump.find("\"waiting\":" + std::to_string(4 * page)), std::string::npos) << dump;
-  std::size_t waiting = 0;
-  constexpr auto state = "\"state\":\"waiting\"";
-  for (auto at = dump.find(state); at != std::string::npos; at = dump.find(state, at + 1)) ++waiting;
-  EXPECT_EQ(waiting, 4U) << dump;
+  EXPECT_EQ(waiting_in(dump), 4U) << dump;
   EXPECT_EQ(free_pages(), 1U);
   fakes[0]->finish(1);
   fakes[1]->finish(1);
@@ -135,6 +139,19 @@ TEST_F(WaitingTogether, NotWithWhatDidSoBefore) {
   EXPECT_EQ(free_pages(), 1U);
   fakes[0]->finish(2);
   EXPECT_EQ(free_pages(), 3U);
+}
+
+// An allocation takes what came back into its cache.
+TEST_F(WaitingTogether, NotAnyNumber) {
+  constexpr std::size_t many = 1000, most_at_once = 512;
+  const auto large = make_pool(upstream, {.segment_bytes = many * page});
+  std::vector<Buffer> all;
+  for (std::size_t i = 0; i < many; ++i) all.push_back(large->allocate(page, home));
+  for (Buffer& buffer : all) buffer.close(users[0]);
+  fakes[0]->finish(1);
+  const Buffer one = large->allocate(page, home);
+  EXPECT_EQ(large->pool_stats().grown, 1U);
+  EXPECT_GE(waiting_in(large->dump()), many - most_at_once);
 }
 
 TEST_F(WaitingTogether, AfterTheLastHandle) {
