@@ -57,7 +57,7 @@ void Core::count_flagged(Cache& cache) noexcept {
   if (orphan) orphan->release_memory();
 }
 
-// With the one that was closed before it, if that waits for the same.
+// Join the ranges of the cache that wait for one point, if this one waits for that and no other.
 bool Core::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   auto& entries = uses.entries();
   if (entries.size() != 1) return false;

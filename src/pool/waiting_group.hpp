@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ranges of one cache that wait for the same point of another stream. The first of them stands in that stream's queue, for
-// all of them: closing the others takes no lock, and neither does their return.
+// Ranges of one cache that wait for the same point of another stream. The first of them stands in that stream's queue for
+// all of them, so that closing the others needs neither the pool's mutex nor the stream's.
 
 #include <cstddef>
 #include <cstdint>

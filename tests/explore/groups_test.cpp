@@ -18,16 +18,17 @@ using pool::WaitingGroup;
 struct Piece {
   sync::Plain<Piece*> next{nullptr};
   sync::Plain<int> content{0};
+  sync::Plain<bool> leads{false};
   int taken = 0;  // by whoever takes it, under the mutex
 };
 
-/// A cache that has one group, and a stream's queue in which those stand that began one.
+/// A cache with its group, and a stream's queue. Who does not join the group stands in the queue.
 class World {
  public:
   void close(Piece& piece) {
     piece.content = 1;
     if (group_.waits_for(this, 1) && group_.join(piece)) return;
-    piece.content = group_.begin(piece, this, 1) ? 2 : 1;
+    piece.leads = group_.begin(piece, this, 1);
     const std::scoped_lock lock(mutex_);
     queue_.at(count_++) = &piece;
   }
@@ -36,12 +37,7 @@ class World {
     const std::scoped_lock lock(mutex_);
     while (count_ != 0) {
       Piece& first = *queue_.at(--count_);
-      if (first.content == 1) {
-        ++first.taken;
-        continue;
-      }
-      Piece* piece = &group_.take();
-      for (; piece != &first; piece = piece->next) {
+      for (Piece* piece = first.leads ? &group_.take() : &first; piece != &first; piece = piece->next) {
         require(piece->content == 1, "what joined is whole");
         ++piece->taken;
       }
