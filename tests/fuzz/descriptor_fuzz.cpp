@@ -41,15 +41,18 @@ std::vector<Genuine> make_genuine() {
     one.bytes.assign(descriptor.bytes().begin(), descriptor.bytes().end());
     one.file = descriptor.fds()[0].duplicate();
     // Drivers open files of their own when memory is first opened, and when that is refused.
+    Buffer opened;
     for (const Stranger kind : {Stranger::genuine, Stranger::sealed}) {
       try {
         std::vector<UniqueFd> fds;
         fds.push_back(Strangers().open(kind, one.file, Genuine::size));
-        (void)ipc::open({one.bytes, std::move(fds)}, stream);
+        opened = ipc::open({one.bytes, std::move(fds)}, stream);
       } catch (const Error&) {
       }
     }
-    stream.synchronize();
+    const auto home = opened.memory_resource();
+    opened.close();
+    (void)home->trim(0);  // its files are closed now, and not some time during the first input
     all.push_back(std::move(one));
   }
   return all;
