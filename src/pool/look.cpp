@@ -103,7 +103,7 @@ void Core::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) 
 // was closed after `outside` stays: others may have used it since.
 void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept {
   constexpr std::size_t at_once = 64;
-  const auto [outside, over] = progress;
+  const auto outside = progress.outside, over = progress.over;
   auto& pending = cache.shard.pending;
   cache.keep_returned();
   const auto put = [&](Range& range) {

@@ -90,8 +90,8 @@ std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reser
 namespace {
 
 void wait_for(const std::vector<spi::Point>& points) noexcept {
-  for (const auto& [stream, value] : points) {
-    (void)detail::thrown_by([&] { (void)stream->wait_for(value, std::chrono::nanoseconds{-1}); });
+  for (const spi::Point& point : points) {
+    (void)detail::thrown_by([&] { (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
   }
 }
 
