@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "host_bytes.hpp"
+#include "copy/host_bytes.hpp"
 
 namespace weir::host {
 namespace {

@@ -5,9 +5,9 @@
 #include <chrono>
 
 #include "backend.hpp"
+#include "copy/staging.hpp"
 #include "logical.hpp"
-#include "releases.hpp"
-#include "staging.hpp"
+#include "stream/releases.hpp"
 #include "weir/error.hpp"
 #include "weir/vulkan.hpp"
 

@@ -7,8 +7,8 @@
 #include <array>
 
 #include "bind.hpp"
+#include "weir/current_resource.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/current.hpp"
 
 namespace weir::python {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/leaning_lock.hpp"
+#include "base/biased_lock.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
 

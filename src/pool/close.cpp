@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "pool/core.hpp"
+#include "pool/pool_resource.hpp"
 
 namespace weir::pool {
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "pool/core.hpp"
+#include "pool/pool_resource.hpp"
 #include "weir/spi/device_state.hpp"
 
 namespace weir::pool {

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "alignment.hpp"
-#include "pool/core.hpp"
+#include "base/alignment.hpp"
+#include "pool/pool_resource.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 

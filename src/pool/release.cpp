@@ -6,9 +6,9 @@
 #include <new>
 #include <utility>
 
-#include "leases.hpp"
-#include "pool/core.hpp"
-#include "thrown_by.hpp"
+#include "base/thrown_by.hpp"
+#include "ipc/leases.hpp"
+#include "pool/pool_resource.hpp"
 
 namespace weir::pool {
 

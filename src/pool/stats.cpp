@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool/core.hpp"
+#include "pool/pool_resource.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that two functions give: here, those of another resource, by their address.
 
-#include "weir/resources/callback.hpp"
+#include "weir/callback_resource.hpp"
 
 #include <atomic>
 #include <functional>
@@ -12,7 +12,7 @@
 
 #include "fixture.hpp"
 #include "weir/interop/buffer_table.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The resource that a process agreed on for each device.
 
-#include "weir/resources/current.hpp"
+#include "weir/current_resource.hpp"
 
 #include <array>
 #include <functional>
@@ -14,8 +14,8 @@
 #include "alone.hpp"
 #include "fixture.hpp"
 #include "threads.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "fixture.hpp"
 #include "settle.hpp"
 #include "sink.hpp"
-#include "weir/resources/debug.hpp"
+#include "weir/adaptors/debug.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::test {

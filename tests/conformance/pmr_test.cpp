@@ -21,8 +21,8 @@
 #include "fixture.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "pools.hpp"
 #include "threads.hpp"
-#include "weir/resources/failure_callback.hpp"
-#include "weir/resources/limiting.hpp"
+#include "weir/adaptors/failure_callback.hpp"
+#include "weir/adaptors/limiting.hpp"
 
 namespace weir::test {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "pools.hpp"
 #include "threads.hpp"
-#include "weir/resources/aligned.hpp"
-#include "weir/resources/debug.hpp"
+#include "weir/adaptors/aligned.hpp"
+#include "weir/adaptors/debug.hpp"
 
 namespace weir::test {
 namespace {

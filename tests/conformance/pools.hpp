@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fixture.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 

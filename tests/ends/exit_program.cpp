@@ -11,8 +11,8 @@
 #include <optional>
 #include <thread>
 
+#include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
-#include "closer.hpp"
 #include "things.hpp"
 #include "weir/spi/stranger_fd.hpp"
 

@@ -10,12 +10,12 @@
 #include <list>
 #include <optional>
 
+#include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
-#include "closer.hpp"
 #include "fds.hpp"
 #include "forking.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "forking.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/adaptors/statistics.hpp"
+#include "weir/adaptors/tracking.hpp"
+#include "weir/callback_resource.hpp"
 #include "weir/interop/pmr.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/callback.hpp"
-#include "weir/resources/debug.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
-#include "weir/resources/statistics.hpp"
-#include "weir/resources/tracking.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

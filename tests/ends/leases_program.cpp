@@ -17,7 +17,7 @@
 #include "things.hpp"
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 // What stays leased is a leak, and meant.
 extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT(bugprone-reserved-identifier)

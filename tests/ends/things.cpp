@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
-#include "weir/resources/debug.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/statistics.hpp"
-#include "weir/resources/tracking.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/adaptors/statistics.hpp"
+#include "weir/adaptors/tracking.hpp"
 
 namespace weir::test {
 namespace {

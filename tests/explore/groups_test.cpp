@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "explore.hpp"
-#include "pool/waiting_group.hpp"
+#include "pool/cache/waiting_group.hpp"
 #include "weir/spi/sync.hpp"
 
 namespace weir::test {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "base/leaning_lock.hpp"
+#include "base/biased_lock.hpp"
 #include "explore.hpp"
 #include "weir/spi/sync.hpp"
 

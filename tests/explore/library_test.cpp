@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/atomic_max.hpp"
 #include "explore.hpp"
-#include "raise.hpp"
 #include "weir/interop/buffer_table.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/sync.hpp"

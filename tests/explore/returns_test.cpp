@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "explore.hpp"
-#include "pool/close_count.hpp"
-#include "pool/return_stack.hpp"
+#include "pool/cache/close_count.hpp"
+#include "pool/cache/return_stack.hpp"
 #include "weir/spi/sync.hpp"
 
 namespace weir::test {

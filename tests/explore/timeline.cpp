@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <new>
 
+#include "base/atomic_max.hpp"
 #include "explore.hpp"
-#include "raise.hpp"
-#include "watcher.hpp"
+#include "stream/watcher.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stranger_fd.hpp"

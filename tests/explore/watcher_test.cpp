@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "explore.hpp"
-#include "releases.hpp"
+#include "stream/releases.hpp"
+#include "stream/watcher.hpp"
 #include "timeline.hpp"
-#include "watcher.hpp"
 
 namespace weir::test {
 namespace {

@@ -13,11 +13,11 @@
 #include <thread>
 #include <utility>
 
+#include "copy/staging.hpp"
 #include "fds.hpp"
-#include "leases.hpp"
-#include "releases.hpp"
+#include "ipc/leases.hpp"
 #include "sink.hpp"
-#include "staging.hpp"
+#include "stream/releases.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Releases without memory: most need none; what cannot be handed over leaks and says so, rather than frees what is in use.
-#include "releases.hpp"
+#include "stream/releases.hpp"
 
 #include <dlpack/dlpack.h>
 #include <gtest/gtest.h>

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
-#include "closer.hpp"
 #include "descriptor_fields.hpp"
 #include "inject/system_calls.hpp"
 #include "sink.hpp"

@@ -12,21 +12,21 @@
 #include <memory>
 #include <sstream>
 
+#include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
-#include "closer.hpp"
 #include "fds.hpp"
 #include "hold.hpp"
 #include "inject/allocations.hpp"
 #include "inject/system_calls.hpp"
 #include "loop.hpp"
-#include "releases.hpp"
 #include "sink.hpp"
+#include "stream/releases.hpp"
 #include "unit/fake_stream.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/adaptors/logging.hpp"
+#include "weir/adaptors/tracking.hpp"
 #include "weir/buffer.hpp"
-#include "weir/resources/debug.hpp"
-#include "weir/resources/logging.hpp"
-#include "weir/resources/pool.hpp"
-#include "weir/resources/tracking.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "inject/system_calls.hpp"
 #include "inject/vulkan.hpp"
 #include "loop.hpp"
-#include "releases.hpp"
+#include "stream/releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/vulkan.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "weir/buffer.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 

@@ -7,7 +7,7 @@
 
 #include "descriptor_fields.hpp"
 #include "input.hpp"
-#include "ipc_wire.hpp"
+#include "ipc/wire.hpp"
 #include "memory.hpp"
 #include "sink.hpp"
 #include "stranger_files.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "closer.hpp"
+#include "base/file_closer.hpp"
 #include "fds.hpp"
 #include "sink.hpp"
 

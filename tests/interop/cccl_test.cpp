@@ -20,9 +20,9 @@
 #include "cuda/tests/native.hpp"
 #include "expect.hpp"
 #include "modelled_driver.hpp"
+#include "weir/adaptors/limiting.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 

@@ -19,11 +19,11 @@
 #include "fds.hpp"
 #include "fixture.hpp"
 #include "spawn.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/callback_resource.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/callback.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir::test {

@@ -11,7 +11,7 @@
 #include "settle.hpp"
 #include "sink.hpp"
 #include "weir/dlpack.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 #if WEIR_HAS_VULKAN
 #include "weir/vulkan.hpp"
 #endif

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "closer.hpp"
+#include "base/file_closer.hpp"
 #include "settle.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

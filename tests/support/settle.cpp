@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settle.hpp"
 
-#include "releases.hpp"
+#include "stream/releases.hpp"
 #include "weir/device.hpp"
 
 namespace weir::test {

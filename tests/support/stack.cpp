@@ -12,15 +12,15 @@
 
 #include "forwarding.hpp"
 #include "memory.hpp"
-#include "weir/resources/aligned.hpp"
-#include "weir/resources/debug.hpp"
-#include "weir/resources/failure_callback.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/logging.hpp"
-#include "weir/resources/pool.hpp"
-#include "weir/resources/prefetch.hpp"
-#include "weir/resources/statistics.hpp"
-#include "weir/resources/tracking.hpp"
+#include "weir/adaptors/aligned.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/adaptors/failure_callback.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/adaptors/logging.hpp"
+#include "weir/adaptors/prefetch.hpp"
+#include "weir/adaptors/statistics.hpp"
+#include "weir/adaptors/tracking.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {

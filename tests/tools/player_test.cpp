@@ -14,7 +14,7 @@
 #include "replay/player.hpp"
 #include "replay/read_trace.hpp"
 #include "replay/spec.hpp"
-#include "weir/resources/logging.hpp"
+#include "weir/adaptors/logging.hpp"
 
 namespace weir::replay {
 namespace {

@@ -10,7 +10,7 @@
 #include "memory.hpp"
 #include "replay/spec.hpp"
 #include "weir/buffer.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::replay {
 namespace {

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "replay/spec.hpp"
-#include "weir/resources/aligned.hpp"
-#include "weir/resources/debug.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/logging.hpp"
-#include "weir/resources/pool.hpp"
-#include "weir/resources/prefetch.hpp"
-#include "weir/resources/statistics.hpp"
-#include "weir/resources/tracking.hpp"
+#include "weir/adaptors/aligned.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/adaptors/limiting.hpp"
+#include "weir/adaptors/logging.hpp"
+#include "weir/adaptors/prefetch.hpp"
+#include "weir/adaptors/statistics.hpp"
+#include "weir/adaptors/tracking.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::replay {
 namespace {

@@ -11,7 +11,7 @@
 #include "replay/trace.hpp"
 #include "weir/buffer.hpp"
 #include "weir/memory_resource.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::replay {
 

@@ -18,9 +18,9 @@
 #include "native.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
+#include "weir/adaptors/limiting.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/limiting.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -16,7 +16,7 @@
 #include "native.hpp"
 #include "sink.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that return memory which CUDA does not know.
 
-#include "weir/resources/callback.hpp"
+#include "weir/callback_resource.hpp"
 
 #include <new>
 

@@ -9,7 +9,7 @@
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "threads.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "model.hpp"
 #include "weir/interop/cuda_allocator.hpp"
 #include "weir/ipc.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

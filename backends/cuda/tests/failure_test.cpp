@@ -11,7 +11,7 @@
 #include "native.hpp"
 #include "settle.hpp"
 #include "sink.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 #include "weir/spi/backend.hpp"
 
 namespace weir::cuda_test {

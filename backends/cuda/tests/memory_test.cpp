@@ -10,7 +10,7 @@
 #include "native.hpp"
 #include "settle.hpp"
 #include "threads.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

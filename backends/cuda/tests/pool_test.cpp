@@ -13,7 +13,7 @@
 #include "gate.hpp"
 #include "native.hpp"
 #include "settle.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

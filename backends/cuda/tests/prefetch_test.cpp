@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where managed memory is after its allocation, and who refuses.
 
-#include "weir/resources/prefetch.hpp"
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "native.hpp"
+#include "weir/adaptors/prefetch.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -14,7 +14,7 @@
 #include "native.hpp"
 #include "sink.hpp"
 #include "weir/buffer.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -23,11 +23,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "weir/callback_resource.hpp"
 #include "weir/cuda.hpp"
 #include "weir/error.hpp"
 #include "weir/interop/cuda_allocator.hpp"
 #include "weir/memory_resource.hpp"
-#include "weir/resources/callback.hpp"
 #include "weir/stream.hpp"
 
 // For nvcc, which takes an object for one that device code may copy when a function for both copies it, and then refuses

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/own_thread.hpp"
+#include "base/library_thread.hpp"
 #include "memory.hpp"
 
 namespace weir::test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
 
-#include "leases.hpp"
+#include "ipc/leases.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 

@@ -10,7 +10,7 @@
 #include "timeline.hpp"
 #include "weir/buffer.hpp"
 #include "weir/memory_resource.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 #include "weir/stream.hpp"
 
 namespace weir::test {

@@ -24,7 +24,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "leases.hpp"
+#include "ipc/leases.hpp"
 #include "loop.hpp"
 
 namespace {

@@ -19,10 +19,10 @@
 #include "sink.hpp"
 #include "spawn.hpp"
 #include "weir/buffer.hpp"
+#include "weir/current_resource.hpp"
 #include "weir/error.hpp"
 #include "weir/host.hpp"
-#include "weir/resources/current.hpp"
-#include "weir/resources/pool.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "gate.hpp"
-#include "releases.hpp"
+#include "stream/releases.hpp"
+#include "weir/adaptors/prefetch.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
-#include "weir/resources/pool.hpp"
-#include "weir/resources/prefetch.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {

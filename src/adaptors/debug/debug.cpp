@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/adaptors/debug.hpp"
+
+#include <chrono>
+#include <limits>
+
+#include "adaptors/adaptor.hpp"
+#include "adaptors/debug/quarantine.hpp"
+#include "ipc/leases.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long, before it fails, an allocation waits for closed memory to be looked at; and how many bytes may wait for that
+// before allocations do some of the looking themselves.
+constexpr std::chrono::seconds patience{1};
+constexpr std::size_t most_waiting = std::size_t{16} << 20;
+
+class Debug final : public detail::Adaptor<DebugResource> {
+ public:
+  Debug(ResourcePtr upstream, const DebugOptions& options)
+      : Adaptor(std::move(upstream), "debug"),
+        poison_(options.poison),
+        guard_((std::max<std::size_t>(options.guard_bytes, 1) + 7) / 8 * 8),
+        keeper_(std::make_shared<detail::Keeper>(upstream_, name(), options, &give_back_to)) {}
+  ~Debug() override { keeper_->end(); }
+
+  std::size_t trim(std::size_t bytes_to_keep) override {
+    const auto before = upstream_->stats().reserved;
+    if (is_exportable()) detail::settle_leases();
+    keeper_->drain();  // what was closed is looked at, and kept
+    keeper_->give_back_kept(detail::Keeper::Look::at_all);
+    keeper_->drain();
+    upstream_->trim(bytes_to_keep);
+    const auto after = upstream_->stats().reserved;
+    return before > after ? before - after : 0;
+  }
+
+  [[nodiscard]] std::uint64_t violations() const noexcept override { return keeper_->violations(); }
+
+ private:
+  static void give_back_to(MemoryResource& upstream, spi::Block& block) noexcept {
+    deallocate_to(upstream, block);
+  }
+
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    detail::Keeper::Live made;
+    auto& guarded = *(made[nullptr] = std::make_unique<detail::Guarded>());
+    guarded.stream = request.stream->id();
+    guarded.bytes = request.bytes;
+    guarded.guard = guard_;
+    guarded.front = (guard_ + request.alignment - 1) / request.alignment * request.alignment;
+    const auto most = std::numeric_limits<std::size_t>::max() / 2 - request.alignment;
+    if (guarded.front + guard_ > most || request.bytes > most - guarded.front - guard_) {
+      return refused(shortage);
+    }
+    const spi::Request wanted{guarded.total(), request.alignment, request.stream};
+    if (keeper_->waiting() > most_waiting) keeper_->settle();
+    spi::Block* block = take(wanted, shortage);
+    for (const auto deadline = Clock::now() + patience; !block && keeper_->give_back_some(deadline);) {
+      shortage = {};
+      block = take(wanted, shortage);
+    }
+    if (!block) return nullptr;
+    guarded.block = block;
+    try {
+      guarded.prepare(poison_, *request.stream);
+    } catch (...) {
+      deallocate_to(*upstream_, *block);
+      throw;
+    }
+    guarded.enter();
+    auto node = made.extract(made.begin());
+    node.key() = block;
+    keeper_->watch(std::move(node));
+    came(request.bytes);
+    return block;
+  }
+
+  void do_deallocate(spi::Block& block) noexcept override {
+    const auto bytes = block.size;
+    keeper_->closed(block);
+    gone(bytes);
+  }
+
+  const bool poison_;
+  const std::size_t guard_;
+  const std::shared_ptr<detail::Keeper> keeper_;
+};
+
+}  // namespace
+
+DebugPtr make_debug(ResourcePtr upstream, const DebugOptions& options) {
+  return detail::make_adaptor<Debug>(detail::checked_upstream(std::move(upstream), "make_debug"), options);
+}
+
+}  // namespace weir

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What becomes of the memory of a debug resource once a buffer is closed: looked at, kept full of poison,
+// looked at again, given back. Outlives the resource as long as any of that is pending.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "adaptors/debug/guarded.hpp"
+#include "stream/releases.hpp"
+#include "weir/adaptors/debug.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/spi/fork_link.hpp"
+
+namespace weir::detail {
+
+class Keeper : public std::enable_shared_from_this<Keeper> {
+ public:
+  using GiveBack = void (*)(MemoryResource& upstream, spi::Block& block) noexcept;
+  using Live = std::map<const spi::Block*, std::unique_ptr<Guarded>>;
+
+  /// `how` is MemoryResource::deallocate_to, which only resources may call.
+  Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how);
+
+  /// A buffer that lives from now on; numbers it. Needs no memory.
+  void watch(Live::node_type guarded) noexcept;
+  /// Its block came back, with uses that may be pending. Upstream gets it later.
+  void closed(spi::Block& block) noexcept;
+
+  enum class Look : std::uint8_t {
+    at_all,       ///< what only a device reaches goes to upstream later, once it was copied and looked at
+    where_quick,  ///< without looking where the host does not reach it: at once
+  };
+  /// Give upstream everything that is kept. Whether there was anything.
+  bool give_back_kept(Look look) noexcept;
+  /// Bytes that wait to be looked at.
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
+  /// Look at what can be looked at. Whether there was anything.
+  bool settle() noexcept { return queue_.settle(); }
+  /// The same, and wait for it until `deadline`. Whether upstream got anything.
+  bool give_back_some(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// Look at everything that was closed before, and wait for what that takes.
+  void drain();
+  /// The resource ends: keep nothing any more.
+  void end() noexcept;
+
+  [[nodiscard]] std::uint64_t violations() const noexcept {
+    return violations_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  using Owned = std::unique_ptr<Guarded>;
+  /// Places of one allocation that should hold one value.
+  struct Expected {
+    std::size_t begin, bytes;
+    std::byte value;
+    const char* otherwise;  ///< what it means if they do not
+  };
+  using Places = std::array<Expected, 2>;  ///< the second may be empty
+
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept;
+
+  /// All uses are over.
+  void look_at_guards(Owned guarded) noexcept;
+  void look_at_poison(Owned guarded) noexcept;
+  /// Compare, fill all with poison if `poison` says so, then `next`: at once where the host reaches the
+  /// memory.
+  void look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept);
+  void look_on_device(Owned& guarded, const Places& places, bool poison,
+                      void (Keeper::*next)(Owned) noexcept);
+  void judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept;
+  void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept;
+  void keep(Owned guarded) noexcept;
+  void give_back(Owned guarded) noexcept;
+  template <class Action>
+  void after(std::vector<spi::Point> points, Owned& guarded, Action action);
+  void give_back_unseen(Owned guarded, const std::exception& why) noexcept;
+  [[nodiscard]] bool keeps(const Guarded& guarded) const noexcept;
+
+  const ResourcePtr upstream_;
+  const std::string name_;
+  const DebugOptions options_;
+  const GiveBack give_back_;
+  std::atomic<std::uint64_t> violations_{0};
+  std::atomic<bool> told_lost_{false};  // that the device is
+  std::atomic<std::size_t> waiting_bytes_{0};
+  std::atomic<std::uint64_t> given_back_{0};  // blocks
+  ReleaseQueue queue_;
+
+  std::mutex mutex_;
+  Live live_;
+  std::uint64_t last_number_ = 0;
+  Guarded* oldest_ = nullptr;  // kept
+  Guarded* newest_ = nullptr;
+  std::size_t kept_bytes_ = 0;
+  bool ended_ = false;
+  spi::ForkLink link_{*this};  // last
+};
+
+}  // namespace weir::detail

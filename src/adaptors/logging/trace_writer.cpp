@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adaptors/logging/trace_writer.hpp"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+TraceWriter::TraceWriter(Sink sink, std::size_t buffer_bytes)
+    : sink_(std::move(sink)), most_(std::min(buffer_bytes, std::size_t{1} << 30)) {
+  filling_.reserve(most_ + longest_line);
+  writing_.reserve(most_ + longest_line);
+}
+
+TraceWriter::~TraceWriter() { flush(); }
+
+void TraceWriter::add(std::string_view line) noexcept {
+  Lock lock(mutex_);
+  while (filling_.size() > most_ && !off_) {
+    busy_ ? written_.wait(lock) : write_out(lock);
+  }
+  if (off_) return;
+  line = line.substr(0, longest_line);
+  filling_.insert(filling_.end(), line.begin(), line.end());
+  if (most_ == 0) return write_all(lock);
+  if (filling_.size() > most_ && !busy_) write_out(lock);
+}
+
+void TraceWriter::flush() noexcept {
+  Lock lock(mutex_);
+  write_all(lock);
+}
+
+void TraceWriter::write_all(Lock& lock) noexcept {
+  while (busy_ && !off_) written_.wait(lock);
+  if (!off_ && !filling_.empty()) write_out(lock);
+}
+
+// Also what others add meanwhile and will not write themselves.
+void TraceWriter::write_out(Lock& lock) noexcept {
+  busy_ = true;
+  do {
+    filling_.swap(writing_);
+    lock.unlock();
+    const bool failed = !write();
+    lock.lock();
+    writing_.clear();
+    off_ = off_ || failed;
+  } while (filling_.size() > most_ && !off_);
+  busy_ = false;
+  written_.notify_all();
+}
+
+bool TraceWriter::write() noexcept {
+  try {
+    sink_({writing_.data(), writing_.size()});
+    return true;
+  } catch (const std::system_error& error) {
+    report({error.code(), "trace of a resource", error.what()});
+  } catch (const std::exception& error) {
+    report({make_error_code(std::errc::io_error), "trace of a resource", error.what()});
+  }
+  return false;
+}
+
+// The lines that the child inherits are the parent's to write; so is the file's position.
+void TraceWriter::fork(spi::ForkMoment moment) noexcept {
+  if (moment == spi::ForkMoment::before) return mutex_.lock();
+  if (moment == spi::ForkMoment::child) {
+    new (&written_) std::condition_variable;  // the parent's threads wait on the old one for ever
+    off_ = true;
+    filling_.clear();
+  }
+  mutex_.unlock();
+}
+
+}  // namespace weir::detail

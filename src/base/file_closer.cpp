@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file_closer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/forks.hpp"
+#include "base/never_ends.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_threads = 8;
+constexpr std::size_t most_ahead = 64;              // files that may wait before whoever hands over the next one does
+constexpr std::chrono::milliseconds patience{100};  // of a close that takes longer: it is stuck
+constexpr std::chrono::milliseconds linger{50};     // of a thread without work
+constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+
+class Closer {
+  using Lock = std::unique_lock<std::mutex>;
+
+ public:
+  Closer() { waiting_.reserve(2 * most_ahead); }
+
+  void take(spi::UniqueFd file) noexcept {
+    Lock lock(mutex_);
+    try {
+      waiting_.push_back({file.get(), handed_ + 1});
+      ++handed_;
+      (void)file.release();
+    } catch (const std::bad_alloc&) {
+      lock.unlock();
+      (void)file.release();
+      return report({make_error_code(std::errc::not_enough_memory), "file of another process",
+                     "it stays open, leaked: std::bad_alloc"});
+    }
+    attend(lock);
+    (void)ended_.wait_for(lock, patience, [&] { return waiting() <= most_ahead || !served(); });
+  }
+
+  void settle() noexcept {
+    Lock lock(mutex_);
+    if (waiting() != 0) attend(lock);
+    settle(lock);
+  }
+
+  [[nodiscard]] std::size_t unclosed() noexcept {
+    const Lock lock(mutex_);
+    return waiting() + working();
+  }
+
+  // What is stuck stays the parent's. What waits is the child's, too, whose copies would keep what other processes wait
+  // to be rid of: so as little as possible waits when it begins.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::before) {
+      Lock lock(mutex_);
+      settle(lock);
+      (void)lock.release();
+      return;
+    }
+    if (moment == spi::ForkMoment::child) {
+      new (&arrived_) std::condition_variable;  // the parent's threads wait on the old ones for ever
+      new (&ended_) std::condition_variable;
+      threads_ = 0;
+      work_ = {};
+    }
+    mutex_.unlock();
+  }
+
+ private:
+  struct Waiting {
+    int file;
+    std::uint64_t number;  // in order of handing over
+  };
+  struct Work {
+    std::uint64_t number = 0;  // of the file that a thread closes; 0: none
+    Clock::time_point since;
+  };
+
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size() - first_; }
+  [[nodiscard]] std::size_t working() const noexcept {
+    return static_cast<std::size_t>(std::ranges::count_if(work_, [](const Work& work) { return work.number != 0; }));
+  }
+  [[nodiscard]] std::size_t idle() const noexcept { return threads_ - working(); }
+  [[nodiscard]] static bool at_it(const Work& work) noexcept {
+    return work.number != 0 && Clock::now() - work.since < patience;
+  }
+  /// Whether a thread is at work that will come back for what waits.
+  [[nodiscard]] bool attended() const noexcept { return std::ranges::any_of(work_, at_it); }
+  /// Whether some thread closes what waits, now or when the others turn out to be stuck.
+  [[nodiscard]] bool served() const noexcept { return idle() != 0 || attended(); }
+
+  // See to it that somebody closes what waits: a thread that is at work and not stuck, or, should it get stuck,
+  // another.
+  void attend(Lock& lock) noexcept {
+    const bool soon = attended();
+    if (idle() != 0) {
+      if (!soon) arrived_.notify_one();
+      return;
+    }
+    if (threads_ == most_threads) return soon ? void() : tell_once(lock);
+    try {
+      std::thread([this] { run(); }).detach();  // begins when it gets the lock
+      ++threads_;
+    } catch (const std::exception& error) {  // whoever comes next tries again
+      lock.unlock();
+      report({{}, "thread that closes files of other processes", error.what()});
+      lock.lock();
+    }
+  }
+
+  void tell_once(Lock& lock) noexcept {
+    if (std::exchange(told_, true)) return;
+    lock.unlock();
+    report({{}, "files of other processes", "they block whoever closes them; further ones stay open"});
+    lock.lock();
+  }
+
+  void run() noexcept {
+    const auto process = fork_generation;
+    Lock lock(mutex_);
+    for (;;) {
+      if (waiting() == 0) {
+        told_ = false;
+        if (!arrived_.wait_for(lock, linger, [&] { return waiting() != 0; })) break;
+      } else if (attended()) {
+        (void)arrived_.wait_until(lock, first_to_be_late());
+      } else if (!close_next(lock, process)) {
+        return;  // what was told of it called fork(), and went on in the child
+      }
+    }
+    --threads_;
+  }
+
+  bool close_next(Lock& lock, std::uint32_t process) noexcept {
+    const Waiting next = waiting_[first_++];
+    if (waiting() == 0) {
+      waiting_.clear();
+      first_ = 0;
+    } else if (first_ >= most_ahead && first_ >= waiting()) {
+      waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));
+    }
+    Work& mine = *std::ranges::find(work_, 0U, &Work::number);
+    mine = {next.number, Clock::now()};
+    if (waiting() != 0 && idle() == 0) attend(lock);
+    lock.unlock();
+    { const spi::UniqueFd closed(next.file); }
+    lock.lock();
+    if (fork_generation != process) return false;
+    mine.number = 0;
+    ended_.notify_all();
+    return true;
+  }
+
+  [[nodiscard]] Clock::time_point first_to_be_late() const noexcept {
+    auto first = Clock::now() + patience;
+    for (const Work& work : work_) {
+      if (at_it(work)) first = std::min(first, work.since + patience);
+    }
+    return first;
+  }
+
+  /// The number of the first file that is not closed and not stuck.
+  [[nodiscard]] std::uint64_t first_to_come() const noexcept {
+    auto first = waiting() != 0 && served() ? waiting_[first_].number : never;
+    for (const Work& work : work_) {
+      if (at_it(work)) first = std::min(first, work.number);
+    }
+    return first;
+  }
+
+  void settle(Lock& lock) noexcept {
+    const auto last = handed_;
+    while (first_to_come() <= last) (void)ended_.wait_until(lock, first_to_be_late());
+  }
+
+  std::mutex mutex_;
+  std::condition_variable arrived_, ended_;
+  std::vector<Waiting> waiting_;  // from first_ on
+  std::size_t first_ = 0;
+  std::uint64_t handed_ = 0;
+  std::array<Work, most_threads> work_;
+  std::size_t threads_ = 0;  // of which those without work wait
+  bool told_ = false;        // that all are stuck
+};
+
+Closer& closer() { return never_ends<Closer>(); }
+
+}  // namespace
+
+void close_apart(spi::UniqueFd file) noexcept {
+  if (file) closer().take(std::move(file));
+}
+
+void close_apart(std::vector<spi::UniqueFd>& files, std::size_t first) noexcept {
+  while (files.size() > first) {
+    close_apart(std::move(files.back()));
+    files.pop_back();
+  }
+}
+
+void settle_closes() noexcept { closer().settle(); }
+
+std::size_t files_to_close() noexcept { return closer().unclosed(); }
+
+void fork_closer(spi::ForkMoment moment) noexcept { closer().fork(moment); }
+
+}  // namespace weir::detail
+
+void weir::spi::StrangerFd::reset() noexcept { detail::close_apart(std::move(file_)); }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/loaded_code.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include "weir/error.hpp"
+
+void weir::detail::keep_code_loaded() noexcept {
+  Dl_info info;
+  void* found = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(&keep_code_loaded), &info, &found, RTLD_DL_LINKMAP) == 0) return;
+  const char* const name = static_cast<link_map*>(found)->l_name;
+  if (!name || !*name) return;  // the executable
+  if (!dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) report({{}, "loading of weir", dlerror()});
+}

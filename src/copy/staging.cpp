@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/staging.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/forks.hpp"
+#include "base/never_ends.hpp"
+#include "base/thrown_by.hpp"
+#include "device/registry.hpp"
+#include "stream/device_queues.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir::detail {
+namespace {
+
+constexpr std::size_t smallest_slot = std::size_t{64} << 10;
+constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes per device
+
+struct PerDevice {
+  ResourcePtr resource;
+  std::vector<Buffer> idle;  // used by nobody
+  std::size_t kept = 0;
+  std::vector<Stream> helpers;
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::optional<Stream> home;  // where staging memory is allocated: nobody's, so that it keeps no user's stream alive
+  std::map<spi::DeviceState*, PerDevice> devices;
+};
+
+Cache& cache() noexcept { return never_ends<Cache>(); }
+
+constinit DeviceQueues returning;  // to the cache
+
+void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
+  auto& all = cache();
+  const std::scoped_lock lock(all.mutex);
+  auto& mine = all.devices[&device];
+  if (mine.kept + buffer.size() > most_kept) return;
+  const auto bytes = buffer.size();
+  mine.idle.push_back(std::move(buffer));
+  mine.kept += bytes;
+} catch (const std::bad_alloc&) {  // not kept, then
+}
+
+}  // namespace
+
+Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
+  const auto size = std::max(smallest_slot, std::bit_ceil(bytes));
+  ResourcePtr resource;
+  auto& all = cache();
+  {
+    const std::scoped_lock lock(all.mutex);
+    auto& mine = all.devices[&device];
+    for (auto slot = mine.idle.begin(); slot != mine.idle.end(); ++slot) {
+      if (slot->size() != size) continue;
+      Buffer memory = std::move(*slot);
+      mine.idle.erase(slot);
+      mine.kept -= size;
+      return memory;
+    }
+    if (!mine.resource) mine.resource = spi::make_segment_resource(device, device.staging_kind, false);
+    resource = mine.resource;
+    if (!all.home) all.home.emplace(Device(host_state()));
+  }
+  return resource->allocate(size, *all.home);
+}
+
+void recycle_staging(Buffer buffer, const Stream& stream) {
+  auto& device = buffer.device().state();
+  (void)stream.record();  // now, so that later work does not delay it
+  buffer.use_on(stream);
+  auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps its record: closing it early is safe
+  auto points = shared->block()->uses();
+  shared->block()->keep_uses();
+  run_after(returning.of(device), std::move(points), [&device, shared] {
+    shared->block()->forget_uses();
+    keep(device, std::move(*shared));
+  });
+}
+
+// The driver, who knows which helper is idle, is asked without the lock.
+Stream take_helper(spi::DeviceState& device) {
+  auto& all = cache();
+  std::unique_lock lock(all.mutex);
+  auto& helpers = all.devices[&device].helpers;
+  for (std::size_t i = 0; i < helpers.size();) {
+    const Stream candidate = helpers[i];
+    lock.unlock();
+    const bool idle = candidate.state().reached(candidate.state().position());
+    lock.lock();
+    const auto found = std::find(helpers.begin(), helpers.end(), candidate);
+    if (found == helpers.end()) continue;  // somebody else took it
+    if (idle) {
+      helpers.erase(found);
+      return candidate;
+    }
+    ++i;
+  }
+  lock.unlock();
+  return Stream(Device(device));
+}
+
+void recycle_helper(Stream stream) {
+  if (stream.state().lost()) return;
+  auto& all = cache();
+  const std::scoped_lock lock(all.mutex);
+  all.devices[&stream.device().state()].helpers.push_back(std::move(stream));
+}
+
+void fork_staging(spi::ForkMoment moment) noexcept {
+  auto& mutex = cache().mutex;
+  moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
+  returning.fork(moment);
+}
+
+void forget_staging(spi::DeviceState& device) {
+  (void)thrown_by([&] { returning.of(device).drain(); });  // what is on its way back to the cache arrives
+  auto& all = cache();
+  decltype(all.devices)::node_type ended;  // destroyed without the lock
+  const std::scoped_lock lock(all.mutex);
+  ended = all.devices.extract(&device);
+}
+
+}  // namespace weir::detail

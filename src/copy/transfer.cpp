@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/transfer.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "copy/host_bytes.hpp"
+#include "copy/plan.hpp"
+#include "copy/staging.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir::detail {
+namespace {
+
+using spi::CallOp;
+using spi::CopyOp;
+using spi::FillOp;
+using spi::Location;
+
+CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
+  auto& device = stream.state().device();
+  segment.device->check_process();
+  return {device.backend->streams->reaches(device, segment), segment.host_accessible()};
+}
+
+void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*> users) {
+  auto& state = stream.state();
+  for (spi::Block* block : users) block->used(state, 0);  // what may fail for want of memory, before anything runs
+  const auto value = state.put(std::move(op));
+  for (spi::Block* block : users) block->used(state, value);
+}
+
+/// Run `work` on `stream`, or on a stream of `owner` that is ordered into it.
+template <class Work>
+void on_stream_of(spi::DeviceState& owner, const Stream& stream, bool directly, Work&& work) {
+  if (directly) return work(stream);
+  Stream helper = take_helper(owner);
+  helper.wait(stream.record());
+  work(helper);
+  stream.wait(helper.record());
+  recycle_helper(std::move(helper));
+}
+
+// Nothing is pending on the stream, so the host may do its part at once.
+bool idle(const Stream& stream) {
+  auto& state = stream.state();
+  state.device().check_process();
+  return state.reached(state.position());
+}
+
+class Staging {
+ public:
+  Staging(spi::DeviceState& device, std::size_t bytes, const Stream& stream)
+      : stream_(stream), memory_(take_staging(device, bytes)) {}
+  ~Staging() {
+    try {
+      recycle_staging(std::move(memory_), stream_);
+    } catch (const std::exception&) {  // the stream is lost; closing orders the release
+    }
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  [[nodiscard]] Place place() const { return {memory_.block(), memory_.location().offset}; }
+
+ private:
+  const Stream& stream_;
+  Buffer memory_;
+};
+
+Location at(const Place& place) { return {&place.segment(), place.offset}; }
+
+void native_copy(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
+  put_on(stream, CopyOp{at(dst), at(src), bytes}, {dst.block, src.block});
+}
+
+// Through staging memory, one piece.
+void staged_piece(const CopyPlan& plan, const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
+  std::optional<Staging> read, write;
+  Place from = src;
+  Place to = dst;
+  if (!src.segment().host_accessible()) {
+    auto& owner = *src.segment().device;
+    from = read.emplace(owner, bytes, stream).place();
+    on_stream_of(owner, stream, plan.read_on_stream,
+                 [&](const Stream& s) { native_copy(from, src, bytes, s); });
+  }
+  if (!dst.segment().host_accessible()) to = write.emplace(*dst.segment().device, bytes, stream).place();
+  put_on(stream, CallOp{[to = at(to), from = at(from), bytes] { copy_host(to, from, bytes); }, true},
+         {to.block, from.block});
+  if (write) {
+    on_stream_of(*dst.segment().device, stream, plan.write_on_stream,
+                 [&](const Stream& s) { native_copy(dst, to, bytes, s); });
+  }
+}
+
+template <class Piece>
+void in_pieces(std::size_t bytes, Piece&& piece) {
+  for (std::size_t done = 0; done < bytes; done += staging_piece) piece(done, std::min(staging_piece, bytes - done));
+}
+
+Place plus(const Place& place, std::size_t bytes) { return {place.block, place.offset + bytes}; }
+
+}  // namespace
+
+void transfer(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
+  const auto plan = plan_copy(seen_from(stream, src.segment()), seen_from(stream, dst.segment()));
+  if (plan.path == CopyPath::direct) return native_copy(dst, src, bytes, stream);
+  if (plan.path == CopyPath::host) {
+    return put_on(stream, CallOp{[to = at(dst), from = at(src), bytes] { copy_host(to, from, bytes); }, true},
+                  {dst.block, src.block});
+  }
+  in_pieces(bytes, [&](std::size_t done, std::size_t size) {
+    staged_piece(plan, plus(dst, done), plus(src, done), size, stream);
+  });
+}
+
+void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream& stream) {
+  if (dst.segment().host_accessible() && idle(stream)) {
+    return copy_host(at(dst), src);
+  }
+  const auto end = seen_from(stream, dst.segment());
+  auto& owner = end.reached ? stream.state().device() : *dst.segment().device;
+  in_pieces(src.size(), [&](std::size_t done, std::size_t size) {
+    const Staging staging(owner, size, stream);
+    const Place from = staging.place();
+    copy_host(at(from), src.subspan(done, size));
+    on_stream_of(owner, stream, end.reached,
+                 [&](const Stream& s) { native_copy(plus(dst, done), from, size, s); });
+  });
+}
+
+void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream) {
+  if (src.segment().host_accessible()) {
+    if (idle(stream)) return copy_host(dst, at(src));
+    return put_on(stream, CallOp{[dst, from = at(src)] { copy_host(dst, from); }, true}, {src.block});
+  }
+  const auto end = seen_from(stream, src.segment());
+  auto& owner = end.reached ? stream.state().device() : *src.segment().device;
+  in_pieces(dst.size(), [&](std::size_t done, std::size_t size) {
+    const Staging staging(owner, size, stream);
+    const Place to = staging.place();
+    on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(to, plus(src, done), size, s); });
+    put_on(stream, CallOp{[to = dst.subspan(done, size), from = at(to)] { copy_host(to, from); }, true}, {to.block});
+  });
+}
+
+void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream) {
+  auto& owner = *place.segment().device;
+  const bool directly = stream.state().device().backend == owner.backend;
+  on_stream_of(owner, stream, directly,
+               [&](const Stream& s) { put_on(s, spi::PrefetchOp{at(place), bytes, &to}, {place.block}); });
+}
+
+void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes,
+          const Stream& stream) {
+  const auto end = seen_from(stream, dst.segment());
+  const auto native = [&](const Stream& s) {
+    put_on(s, FillOp{at(dst), bytes, pattern, pattern_bytes}, {dst.block});
+  };
+  if (end.reached) return native(stream);
+  if (!end.host) return on_stream_of(*dst.segment().device, stream, false, native);
+  put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }, true}, {dst.block});
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/file_pairs.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "weir/error.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// A socket's property; -1 for what is no socket.
+int option(int fd, int name) noexcept {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
+// A pipe refuses an offset before anything else is looked at. F_GETPIPE_SZ would do, too, but waits for a lock that
+// anybody holds for as long as he likes who splices a silent socket into the pipe; and fstat asks the file system,
+// which may be a stranger's.
+bool is_pipe(int fd) noexcept {
+  off64_t offset = 0;
+  return ::splice(fd, nullptr, fd, &offset, 1, SPLICE_F_NONBLOCK) < 0 && errno == ESPIPE;
+}
+
+[[noreturn]] void refuse(const char* purpose, const char* what) {
+  throw Error(Errc::corrupt_descriptor,
+              std::string("descriptor: the ") + purpose + "'s file descriptor is not " + what);
+}
+
+}  // namespace
+
+void fail_descriptor(const char* purpose, const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  throw Error(code, std::string(purpose) + ": " + call + ": " + code.message() +
+                        (error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""));
+}
+
+std::pair<spi::UniqueFd, spi::UniqueFd> make_pipe(const char* purpose) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail_descriptor(purpose, "pipe2", errno);
+  // Nothing goes through it. A user has room for 16 384 pages in pipes, beyond which all his new pipes are small.
+  (void)::fcntl(ends[0], F_SETPIPE_SZ, 1);
+  return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
+}
+
+std::pair<spi::UniqueFd, spi::UniqueFd> make_one_way_sockets(const char* purpose) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail_descriptor(purpose, "socketpair", errno);
+  std::pair<spi::UniqueFd, spi::UniqueFd> pair(ends[0], ends[1]);
+  if (::shutdown(pair.second.get(), SHUT_RD) != 0) fail_descriptor(purpose, "shutdown", errno);
+  return pair;
+}
+
+// Of a named pipe, too: it does the same.
+void check_write_end(int end, const char* purpose) {
+  const int flags = ::fcntl(end, F_GETFL);
+  if (flags < 0 || (flags & O_ACCMODE) != O_WRONLY || !is_pipe(end)) refuse(purpose, "the write end of a pipe");
+}
+
+// A socket that listens, or one of a network, stays silent after the other side's death.
+void check_socket_end(int end, const char* purpose) {
+  if (option(end, SO_DOMAIN) == AF_UNIX && option(end, SO_TYPE) == SOCK_STREAM && option(end, SO_ACCEPTCONN) == 0)
+    return;
+  refuse(purpose, "one end of a stream socket pair");
+}
+
+}  // namespace weir::detail

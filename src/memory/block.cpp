@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/spi/block.hpp"
+
+#include <limits>
+#include <new>
+
+#include "base/forks.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+// Never 0; another number in a forked child.
+std::uint16_t this_process() noexcept {
+  return static_cast<std::uint16_t>(detail::fork_generation % std::numeric_limits<std::uint16_t>::max() + 1);
+}
+
+}  // namespace
+
+// A thread that was inside when the process forked never leaves in the child, where the record may be half changed.
+class BlockGuard {
+ public:
+  explicit BlockGuard(Block& block) noexcept : block_(block) {
+    const auto mine = this_process();
+    auto before = block_.busy_.exchange(mine, std::memory_order_acquire);
+    for (unsigned round = 0; before == mine; ++round) {
+      sync::pause(round);
+      before = block_.busy_.exchange(mine, std::memory_order_acquire);
+    }
+    if (before != 0) block_.rebuild();
+  }
+  ~BlockGuard() { block_.busy_.store(0, std::memory_order_release); }
+  BlockGuard(const BlockGuard&) = delete;
+  BlockGuard& operator=(const BlockGuard&) = delete;
+
+ private:
+  Block& block_;
+};
+
+// Any stream may have been recorded, so all are. Without memory for that, the memory is never given back.
+void Block::rebuild() noexcept {
+  uses_ = nullptr;  // the old record may be half changed
+  try {
+    uses_ = new Uses(*this);
+    ForkLink::for_each<StreamState>([this](StreamState& user) {
+      if (&user == stream || user.device().inherited || !user.try_retain()) return;
+      const auto reference = Ref<StreamState>::adopt(&user);
+      uses_->add(user, user.position(), Points::How::use);
+    });
+  } catch (const std::bad_alloc&) {
+    if (segment) segment->retain();
+  }
+}
+
+void Block::used(StreamState& user, std::uint64_t value) { record(user, value, Points::How::use); }
+
+// Nobody else is inside, then. What a thread of the parent left half changed is made anew.
+void Block::used_last(StreamState& user, std::uint64_t value) {
+  leave_parent();
+  add(user, value, Points::How::lend);
+}
+
+void Block::waits_for(StreamState& user, std::uint64_t value) { record(user, value, Points::How::keep); }
+
+void Block::record(StreamState& user, std::uint64_t value, Points::How how) {
+  if (&user == stream) return;
+  const BlockGuard guard(*this);
+  add(user, value, how);
+}
+
+void Block::add(StreamState& user, std::uint64_t value, Points::How how) {
+  if (!uses_) uses_ = new Uses(*this);
+  uses_->add(user, value, how, 1);  // there is room for the allocation stream when the block ends
+}
+
+std::vector<Point> Block::uses() {
+  std::vector<Point> points;
+  {
+    const BlockGuard guard(*this);
+    if (uses_) points = uses_->list();
+  }
+  if (stream) points.push_back({Kept(*stream), stream->position()});
+  return points;
+}
+
+void Block::mark_uses() noexcept {
+  const BlockGuard guard(*this);
+  if (!uses_) return;
+  for (const auto& entry : uses_->entries()) entry.stream->mark_used(entry.value);
+}
+
+// Nobody is inside any more, but for a thread that the fork left in the parent.
+void Block::leave_parent() noexcept {
+  const auto inside = busy_.load(std::memory_order_relaxed);
+  if (inside == 0 || inside == this_process()) [[likely]] return;
+  rebuild();
+  busy_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace weir::spi

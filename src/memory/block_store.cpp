@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/block_store.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::detail {
+
+struct BlockStore::Stored final : spi::Block, Release {
+  Stored() { points().reserve(1); }
+  using Release::points;
+
+  [[nodiscard]] bool is_over() {
+    for (const auto& point : points().entries()) {
+      if (!point.stream->finished(point.value)) return false;
+    }
+    return true;
+  }
+  // Put the driver's free on the one stream that still uses the memory. False when the driver has no such free, or when
+  // several streams are not done: none of them may be made to wait for another.
+  bool release_in_order() {
+    if (!segment->frees_in_order()) return false;
+    const auto& entries = points().entries();
+    const spi::Points::Entry* busy = nullptr;
+    for (const auto& point : entries) {
+      const bool done = entries.size() > 1 && point.stream->finished(point.value);
+      if (done) continue;
+      if (busy) return false;
+      busy = &point;
+    }
+    if (!busy) busy = &entries.back();
+    if (busy->stream->lost() || &busy->stream->device() != segment->device) return false;
+    busy->stream->put(spi::FreeOp{spi::Ref<spi::Segment>::retain(segment)});
+    return true;
+  }
+  void run() noexcept override {
+    const auto bytes = segment->size;
+    give_back(*std::exchange(segment, nullptr));
+    listener->segment_released(bytes);
+    store->put(*this);
+  }
+
+  BlockStore* store = nullptr;
+  ReleaseListener* listener = nullptr;
+};
+
+BlockStore::~BlockStore() { trim(); }
+
+void BlockStore::trim() noexcept {
+  Stored* spare = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    spare = std::exchange(free_, nullptr);
+  }
+  while (spare) delete std::exchange(spare, static_cast<Stored*>(spare->next));
+}
+
+spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
+  const std::scoped_lock lock(mutex_);
+  if (!free_) free_ = new Stored;
+  Stored* block = std::exchange(free_, static_cast<Stored*>(free_->next));
+  if (out_++ == 0) self_ = resource.shared_from_this();
+  block->store = this;
+  block->resource = &resource;
+  block->stream = &stream.state();
+  block->stream->retain_memory();
+  block->owners.store(1, std::memory_order_relaxed);
+  block->next = nullptr;
+  return *block;
+}
+
+void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
+  auto& stored = static_cast<Stored&>(block);
+  stored.listener = &listener;
+  const auto last = [](spi::StreamState* stream) { stream->release_memory(); };
+  const std::unique_ptr<spi::StreamState, decltype(last)> home(std::exchange(block.stream, nullptr));
+  if (block.segment->device->inherited) {
+    block.forget_uses();
+    return stored.run();
+  }
+  if (spi::Uses* const uses = block.take_uses(); uses && !uses->empty()) stored.points().swap(*uses);
+  stored.points().add(*home, home->position(), spi::Points::How::keep);  // there is room
+  bool now = !release_blocks && !block.segment->frees_in_order() && stored.is_over();
+  try {
+    now = now || stored.release_in_order();
+  } catch (const std::exception&) {  // nothing was put: lost, or no memory
+  }
+  if (!now) return queue_.add(stored);
+  stored.points().clear();
+  stored.run();
+}
+
+void BlockStore::put(Stored& block) noexcept {
+  block.offset = block.size = 0;
+  std::shared_ptr<MemoryResource> last;  // goes after the lock
+  const std::scoped_lock lock(mutex_);
+  block.next = std::exchange(free_, &block);
+  if (--out_ == 0) last = std::move(self_);
+}
+
+void BlockStore::fork(spi::ForkMoment moment) noexcept {
+  moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
+#include <atomic>
+
+#include "base/atomic_max.hpp"
+#include "memory/block_store.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir {
+namespace {
+
+class Counters {
+ public:
+  void reserve(std::size_t bytes) noexcept { detail::raise(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
+  void unreserve(std::size_t bytes) noexcept { reserved_.fetch_sub(bytes); }
+  void allocate(std::size_t bytes) noexcept {
+    ++live_;
+    ++allocations_;
+    detail::raise(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
+  }
+  void deallocate(std::size_t bytes) noexcept {
+    --live_;
+    in_use_.fetch_sub(bytes);
+  }
+  ResourceStats read() const noexcept {
+    return {in_use_, reserved_, peak_in_use_, peak_reserved_, live_, allocations_};
+  }
+
+ private:
+  std::atomic<std::size_t> in_use_{0}, reserved_{0}, peak_in_use_{0}, peak_reserved_{0}, live_{0};
+  std::atomic<std::uint64_t> allocations_{0};
+};
+
+class SegmentResource final : public MemoryResource, public detail::ReleaseListener, public spi::PageListener {
+ public:
+  SegmentResource(spi::DeviceState& device, const KindInfo& info, bool exportable, std::uint64_t flags,
+                  std::shared_ptr<spi::Source> source)
+      : MemoryResource(Device(device), std::string(device.backend->name) + "." + std::string(to_string(info.kind)),
+                       {.kind = info.kind,
+                        .host_accessible = info.host_accessible,
+                        .device_accessible = info.device_accessible,
+                        .exportable = exportable,
+                        .reuses_memory = false,
+                        .keeps_uses = true}),
+        info_(info),
+        flags_(flags),
+        source_(std::move(source)),
+        blocks_(device) {}
+
+  ResourceStats stats() const override {
+    ResourceStats stats = counters_.read();
+    if (source_) source_->count(stats);
+    return stats;
+  }
+
+  std::size_t trim(std::size_t bytes_to_keep) override {
+    const auto before = stats().reserved;
+    blocks_.queue().drain();
+    blocks_.trim();
+    if (source_) {
+      detail::drain_left(device().state());  // counted out here, not there
+      source_->trim(bytes_to_keep, !detail::in_release());
+    }
+    const auto after = stats().reserved;
+    return before > after ? before - after : 0;
+  }
+
+ private:
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    // Segments begin at info_.alignment; more is found inside a larger one.
+    const std::size_t slack = request.alignment > info_.alignment ? request.alignment - info_.alignment : 0;
+    const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
+                                     flags_,     source_.get()};
+    auto& state = device().state();
+    const auto reserve = state.backend->segments->reserve;
+    spi::Segment* made = reserve(state, wanted, shortage);
+    while (!made && (blocks_.queue().settle() || detail::settle_releases(state)))
+      made = reserve(state, wanted, shortage);
+    if (!made) {
+      const auto now = stats();
+      shortage.in_use = now.in_use;
+      shortage.reserved = now.reserved;
+      return nullptr;
+    }
+    auto segment = spi::Ref<spi::Segment>::adopt(made);
+    spi::Block& block = blocks_.take(*this, *request.stream);
+    counters_.reserve(segment->size);
+    counters_.allocate(request.bytes);
+    const std::uint64_t base = segment->address ? segment->address : reinterpret_cast<std::uint64_t>(segment->host);
+    block.offset = slack ? (0 - base) & (request.alignment - 1) : 0;
+    block.size = request.bytes;
+    block.segment = segment.detach();
+    return &block;
+  }
+
+  spi::Block* do_reserve_addresses(std::size_t bytes, const Stream& stream) override {
+    const auto reserve = device().state().backend->segments->reserve_addresses;
+    if (!reserve || !info_.paged || is_exportable() || flags_ != 0) return nullptr;
+    auto segment = spi::Ref<spi::Segment>::adopt(reserve(device().state(), info_.kind, bytes));
+    segment->paged()->listener = this;
+    spi::Block& block = blocks_.take(*this, stream);
+    block.offset = 0;
+    block.size = 0;
+    block.segment = segment.detach();
+    return &block;
+  }
+
+  void do_deallocate(spi::Block& block) noexcept override {
+    const bool addresses = block.segment->paged() != nullptr;
+    if (!addresses) counters_.deallocate(block.size);
+    blocks_.end(block, info_.release_blocks, addresses ? no_bytes_ : static_cast<ReleaseListener&>(*this));
+  }
+
+  void segment_released(std::size_t bytes) noexcept override { counters_.unreserve(bytes); }
+  void paged(std::ptrdiff_t bytes) noexcept override {
+    if (bytes > 0) {
+      counters_.reserve(static_cast<std::size_t>(bytes));
+      counters_.allocate(static_cast<std::size_t>(bytes));
+    } else {
+      counters_.deallocate(static_cast<std::size_t>(-bytes));
+      counters_.unreserve(static_cast<std::size_t>(-bytes));
+    }
+  }
+
+  struct Addresses final : detail::ReleaseListener {
+    void segment_released(std::size_t) noexcept override {}  // pages are counted one by one
+  } no_bytes_;
+
+  KindInfo info_;
+  std::uint64_t flags_;
+  std::shared_ptr<spi::Source> source_;
+  Counters counters_;
+  detail::BlockStore blocks_;
+};
+
+}  // namespace
+
+ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags,
+                                       std::shared_ptr<Source> source) {
+  const KindInfo* info = device.find(kind);
+  if (!info) {
+    throw Error(Errc::unsupported, device.describe() + " has no memory of kind " + std::string(to_string(kind)));
+  }
+  if (exportable && !info->exportable) {
+    throw Error(Errc::unsupported, device.describe() + ": memory of kind " + std::string(to_string(kind)) +
+                                       " cannot be shared with other processes");
+  }
+  const auto make_source = device.backend->segments->source;
+  if (!source && make_source) source = make_source(device, kind);
+  return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(source));
+}
+
+}  // namespace weir

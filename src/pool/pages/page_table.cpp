@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/pages/page_table.hpp"
+
+#include <algorithm>
+
+namespace weir::pool {
+
+PageTable::PageTable(spi::PagedSegment& segment) noexcept
+    : unit(segment.page_bytes / granule), segment_(segment) {}
+
+bool PageTable::add(std::uint64_t begin, std::uint64_t granules, Shortage& shortage) {
+  make_room(begin);
+  if (!segment_.add_page(begin * granule, granules * granule, shortage)) return false;
+  units_[begin / unit] = static_cast<std::uint32_t>(granules / unit);
+  return true;
+}
+
+void PageTable::move(const Page& page, std::uint64_t to) {
+  make_room(to);
+  segment_.move_page(page.begin * granule, to * granule);
+  units_[page.begin / unit] = 0;
+  units_[to / unit] = static_cast<std::uint32_t>(page.granules / unit);
+}
+
+void PageTable::end(const Page& page) noexcept {
+  segment_.end_page(page.begin * granule);
+  units_[page.begin / unit] = 0;
+}
+
+void PageTable::make_room(std::uint64_t begin) {
+  const auto needed = begin / unit + 1;
+  if (units_.size() < needed) units_.resize(std::max<std::size_t>(needed, 2 * units_.size()));
+}
+
+}  // namespace weir::pool

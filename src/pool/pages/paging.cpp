@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Growth of a paged pool: memory that lies idle elsewhere is moved to where it is needed before new memory is made. The
+// driver is asked without the lock, by one thread at a time.
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "pool/pool_resource.hpp"
+#include "stream/releases.hpp"
+#include "weir/memory_resource.hpp"
+
+namespace weir::pool {
+namespace {
+
+using Page = PageTable::Page;
+
+// Of new memory. A driver needs some 40 microseconds for a page whatever its size, and only pages that lie idle as a whole
+// can move. So a request gets few pages, but not fewer than one in `most_pages` of what the pool has.
+constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
+
+// For one request, if new pages have the memory of `worth_it` or more of the further ones. These are given back then, which
+// is half the work of moving, and the next time there are fewer.
+constexpr std::size_t most_moved = 24;
+constexpr std::uint64_t worth_it = 4;
+
+// Idle pages among which the largest are found, unless more are needed: there may be a great many.
+constexpr std::size_t looked_at = 512;
+
+std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
+  const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
+  return round_up(std::max({wanted, request / most_per_request, unit}), unit);
+}
+
+}  // namespace
+
+// Pages of memory that is free for every stream, the largest first: at least as many granules as are `wanted`, and among
+// so many pages, if there are.
+std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted, std::size_t among) const {
+  std::vector<Idle> idle;
+  std::uint64_t found = 0;
+  const auto goes_on = [&] { return found < wanted || idle.size() < among; };
+  arena_.everyones.from_largest(pages_->unit, [&](Range& range) {
+    pages_->inside(range.begin(), range.end(), [&](const Page& page) {
+      idle.push_back({&range, page});
+      found += page.granules;
+      return goes_on();
+    });
+    return goes_on();
+  });
+  std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) { return each.page.granules; });
+  return idle;
+}
+
+// Take them out of everybody's sight. The result is in their order. Throws only for want of memory, and then did nothing.
+std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
+  std::vector<Range*> lifted(pages.size());
+  std::vector<std::size_t> order(pages.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return pages[i].page.begin; });
+  arena_.make_spare(2 * pages.size());
+  for (std::size_t i = 0; i < order.size();) {
+    Range* rest = pages[order[i]].range;
+    for (const Range* const range = rest; i < order.size() && pages[order[i]].range == range; ++i) {
+      const Page& page = pages[order[i]].page;
+      lifted[order[i]] = &arena_.lift(*rest, page.begin, page.granules, rest);
+    }
+  }
+  return lifted;
+}
+
+// Which idle pages go where, how much new memory the bare parts need besides, and which idle pages make up for that.
+Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
+  Plan plan;
+  std::vector<Page> gaps;
+  for (const auto& [range, bare] : opening.parts) {
+    if (bare) gaps.push_back({range->begin(), range->granules});
+  }
+  std::uint64_t missing = 0;
+  for (const Page& gap : gaps) missing += gap.granules;
+  const auto most = page_size(missing, arena_.bytes / granule, pages_->unit);
+  for (const Idle& idle : missing != 0 && moves ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
+    if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
+      if (plan.granules_given_back + idle.page.granules > missing) continue;
+      plan.granules_given_back += idle.page.granules;
+      plan.idle.push_back(idle);
+      continue;
+    }
+    const auto gap = std::ranges::find_if(gaps, [&](const Page& g) { return g.granules >= idle.page.granules; });
+    if (gap == gaps.end()) continue;
+    plan.idle.push_back(idle);
+    plan.to.push_back(gap->begin);
+    gap->begin += idle.page.granules;
+    gap->granules -= idle.page.granules;
+    missing -= idle.page.granules;
+    if (missing == 0) return plan;
+  }
+  plan.granules_added = missing;
+  for (Page& gap : gaps) {
+    while (gap.granules != 0) {
+      plan.added.push_back({gap.begin, std::min(most, gap.granules)});
+      gap.begin += plan.added.back().granules;
+      gap.granules -= plan.added.back().granules;
+    }
+  }
+  return plan;
+}
+
+// False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
+bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
+  std::size_t added = 0;
+  // What others of the device have closed is freed when there is no memory.
+  const auto add = [&](const Page& page) {
+    while (!pages_->add(page.begin, page.granules, shortage)) {
+      if (!detail::settle_releases(upstream_->device().state())) return false;
+    }
+    return true;
+  };
+  const auto undo = [&] {
+    for (std::size_t i = 0; i < std::min(done, plan.to.size()); ++i) {
+      pages_->end({plan.to[i], plan.idle[i].page.granules});
+    }
+    for (std::size_t i = 0; i < added; ++i) pages_->end(plan.added[i]);
+  };
+  try {
+    for (; done < plan.to.size(); ++done) pages_->move(plan.idle[done].page, plan.to[done]);
+    for (; done < plan.idle.size(); ++done) pages_->end(plan.idle[done].page);
+    for (; added < plan.added.size(); ++added) {
+      if (add(plan.added[added])) continue;
+      undo();
+      return false;
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  return true;
+}
+
+// Its memory is elsewhere, or gone.
+void Core::strip(Range& range) noexcept {
+  if (!range.region->large) small_ -= range.granules;
+  arena_.strip(range);
+}
+
+bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use) {
+  const Growing growing(*this, lock);
+  const auto opening = arena_.open(arena_.addresses(large), granules, pages_->unit);
+  if (!opening) return false;
+  Plan wanted;
+  std::vector<Range*> lifted;
+  try {
+    wanted = plan(*opening, use == Use::idle_and_new);
+    lifted = lift(wanted.idle);
+  } catch (...) {
+    arena_.close(*opening, false);
+    throw;
+  }
+  std::uint64_t bare = 0;
+  for (const auto& part : opening->parts) bare += part.bare ? part.range->granules : 0;
+  const auto added = static_cast<std::size_t>(wanted.granules_added) * granule;
+  const auto given_back = static_cast<std::size_t>(wanted.granules_given_back) * granule;
+  std::size_t lost = 0, done = 0;
+  bool backed = false;
+  std::exception_ptr refused;
+  if (added <= given_back + limit_ - std::min(limit_, arena_.bytes)) {
+    lock.unlock();
+    try {
+      backed = carry_out(wanted, done, shortage);
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    lock.lock();
+  } else {
+    shortage.limit = limit_;
+  }
+  for (std::size_t i = 0; i < lifted.size(); ++i) {
+    if (i < done) lost += lifted[i]->bytes();
+    i < done ? strip(*lifted[i]) : arena_.put(*lifted[i]);
+  }
+  arena_.bytes = backed ? arena_.bytes + added - given_back : arena_.bytes - lost;
+  const auto moved = std::min(done, wanted.to.size());
+  page_count_ = page_count_ + (backed ? wanted.added.size() + moved : 0) - done;
+  given_back_ += backed ? done - moved : done;
+  arena_.close(*opening, backed);
+  if (refused) std::rethrow_exception(refused);
+  if (!backed) return false;
+  if (!large) small_ += bare;
+  ++grows_;
+  moved_ += moved;
+  peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
+  shortage = {};
+  return true;
+}
+
+// An eighth for small requests, if that is a page.
+bool Core::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
+  const auto small = granules / 8 / pages_->unit * pages_->unit;
+  return (small == 0 || add_pages(small, false, lock, shortage, Use::new_only)) &&
+         add_pages(granules - small, true, lock, shortage, Use::new_only);
+}
+
+// Give free memory back until at most `bytes_to_keep` are in no buffer.
+void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
+  if (growing_ && Growing::some()) return;  // two that grow would wait for each other; the next close tries again
+  while (growing_) grown_.wait(lock);
+  const Growing growing(*this, lock);
+  const auto used = in_use();
+  auto too_many = arena_.bytes - std::min(arena_.bytes, used);
+  too_many -= std::min(too_many, bytes_to_keep);
+  auto idle = idle_pages(~std::uint64_t{0}, 0);
+  std::erase_if(idle, [&](const Idle& each) {
+    const auto bytes = static_cast<std::size_t>(each.page.granules) * granule;
+    if (bytes > too_many) return true;
+    too_many -= bytes;
+    return false;
+  });
+  const auto lifted = lift(idle);
+  lock.unlock();
+  for (const Idle& each : idle) pages_->end(each.page);
+  lock.lock();
+  for (Range* range : lifted) {
+    arena_.bytes -= range->bytes();
+    strip(*range);
+  }
+  given_back_ += lifted.size();
+  page_count_ -= lifted.size();
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (core.cpp).
+// Everything that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple,
+// look.cpp for what streams are done with, slow.cpp and paging.cpp for memory, release.cpp for giving it back, ends.cpp
+// for ends of streams and of the pool, and forks.
+//
+// Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a
+// user's function, a question to a stream or the drop of its use runs.
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pool/arena/arena.hpp"
+#include "pool/cache/shard.hpp"
+#include "pool/pages/page_table.hpp"
+#include "stream/releases.hpp"
+#include "weir/pool.hpp"
+#include "weir/spi/fork_link.hpp"
+#include "weir/spi/sync.hpp"
+
+namespace weir::pool {
+
+class Core final : public Pool {
+ public:
+  static PoolPtr make(ResourcePtr upstream, const PoolOptions& options);
+  ~Core() override;
+
+  [[nodiscard]] ResourceStats stats() const override;
+  [[nodiscard]] PoolStats pool_stats() const override;
+  std::size_t trim(std::size_t bytes_to_keep) override;
+  [[nodiscard]] ResourcePtr upstream() const override { return upstream_; }
+  void set_limit(std::size_t bytes) noexcept override;
+  void set_reuse_policy(ReusePolicy policy) noexcept override;
+  void set_release_threshold(std::size_t bytes) noexcept override;
+  [[nodiscard]] std::string dump() const override;
+
+  void fork(spi::ForkMoment moment) noexcept;
+  Core* next_pool = nullptr;  ///< of all pools; their lock guards it
+  Core* previous_pool = nullptr;
+
+ private:
+  using Lock = std::unique_lock<sync::Mutex>;
+  struct Wanted {
+    std::size_t bytes;
+    std::uint64_t granules;  ///< rounded
+    std::size_t alignment;
+    bool large;
+  };
+
+  Core(ResourcePtr upstream, const PoolOptions& options);
+
+  // core.cpp
+  spi::Block* do_allocate_cached(const spi::Request& request) noexcept override;
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
+  void do_deallocate(spi::Block& block) noexcept override;
+  static spi::Block* take_slowly(Cache& cache, const spi::Request& request) noexcept;
+  static bool keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept;
+  template <class Action>
+  static bool at_home(Cache& cache, const Action& action) noexcept;
+  Cache& cache_of(spi::StreamState& stream, sync::ThreadId thread);
+  Shard& shard_of(spi::StreamState& stream);
+
+  // close.cpp
+  void close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept;
+  void count(Cache& cache, std::size_t bytes) noexcept;
+  void count_flagged(Cache& cache) noexcept;
+  static bool wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
+  void wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
+  static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept;
+  void wait_on(Range& range) noexcept;
+  Range* drop_points(Range* several) noexcept;
+  struct Returned;
+  void come_back(Returned& ranges, Shard*& ended) noexcept;
+  void take_out_if_removable(Shard& shard, Shard*& ended) noexcept;
+
+  // look.cpp
+  struct Asked {
+    Shard* shard;
+    bool awaited, gives;
+    spi::Progress progress{};
+  };
+  struct Effort {
+    std::size_t streams, ranges;   ///< ranges that streams still use, or are waited for
+    std::size_t over = ranges;  ///< ranges in caches that nobody uses
+  };
+  struct Sort {  ///< classes of ranges
+    std::size_t from = 0, to = classes;
+  };
+  std::size_t look(Lock& lock, Shard* first, Sort sort, Effort effort);
+  void look_at_all(Lock& lock);
+  static std::size_t ask(std::span<Asked> asked, std::size_t ranges) noexcept;
+  void empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept;
+  void empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept;
+  void clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept;
+  void list(Cache& cache) noexcept;
+  void link_asked(Shard& shard) noexcept;
+  void unlink_asked(Shard& shard) noexcept;
+  void settle_place(Shard& shard) noexcept;
+  void note(Cache& cache) noexcept;
+  [[nodiscard]] bool has_pending() const noexcept;
+
+  // slow.cpp
+  bool fetch_away(Shard& shard, Lock& lock) noexcept;
+  Range* allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
+  Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
+  Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
+  Range* last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  struct Growing;
+  Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
+  bool ready_on(Shard* shard);
+  void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
+  [[nodiscard]] std::size_t in_use() const noexcept;
+  void fill(Shortage& shortage) const noexcept;
+
+  // release.cpp
+  std::vector<spi::Point> pending_points(Lock& lock);
+  [[nodiscard]] std::vector<spi::Kept> homes_of_away() const;
+  std::vector<spi::Point> pending_points_at(const std::vector<spi::Kept>& homes);
+  [[nodiscard]] spi::Block* take_unused(std::size_t most_reserved) noexcept;
+  void give_back(spi::Block* blocks) noexcept;
+  std::size_t give_back_free(std::size_t least_free, std::size_t least_reserved);
+  ResourcePtr handle_or_none() noexcept;
+  void release_idle(ResourcePtr keep) noexcept;
+  void release_now(const ResourcePtr& keep) noexcept;
+  [[nodiscard]] bool may_release() noexcept;
+  [[nodiscard]] bool is_idle() noexcept;
+
+  // paging.cpp
+  struct Idle {
+    Range* range;  ///< in which the page lies
+    PageTable::Page page;
+  };
+  struct Plan {
+    std::vector<Idle> idle;
+    std::vector<std::uint64_t> to;  ///< where the first of those move; the others are given back
+    std::vector<PageTable::Page> added;
+    std::uint64_t granules_given_back = 0, granules_added = 0;
+  };
+  enum class Use { idle_and_new, new_only };
+  bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
+  bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
+  void end_pages(std::size_t bytes_to_keep, Lock& lock);
+  [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted, std::size_t among) const;
+  std::vector<Range*> lift(const std::vector<Idle>& pages);
+  void strip(Range& range) noexcept;
+  [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
+  bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
+
+  // ends.cpp
+  static const spi::AttachmentEvents stream_events;
+  void reserve_addresses();
+  ResourcePtr do_handle() override;
+  void abandon() noexcept;
+  void stream_forgotten(Shard& shard) noexcept;
+  void stream_closed(Shard& shard, std::uint64_t last) noexcept;
+  spi::AttachmentEvents::Answer stream_over(Shard& shard) noexcept;
+  static void set_flags(Shard& shard, std::uint64_t flags) noexcept;
+  static void clear_flags(Shard& shard, std::uint64_t flags) noexcept;
+  template <class F>
+  void for_each_cache(F function) const {
+    for (const Shard* shard = shards_; shard; shard = shard->next) shard->for_each_cache(function);
+  }
+  void visit_caches() noexcept;
+  static void visit_caches_of(Shard& shard) noexcept;
+  void link(Shard& shard) noexcept;
+  void unlink(Shard& shard) noexcept;
+  void take_out(Shard& shard) noexcept;
+  void empty_over(Shard& shard, std::size_t ranges) noexcept;
+  [[nodiscard]] static bool removable(const Shard& shard) noexcept;
+  static void dispose(Shard* shard) noexcept;
+  [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0; }
+  void give_back_all() noexcept;
+
+  const ResourcePtr upstream_;
+  const Stream home_;  // on which upstream allocates
+  const std::size_t segment_bytes_;
+  const double growth_;
+  const std::size_t alignment_;  // of regions; sizes are multiples of it, so all that lies in them has it
+
+  mutable sync::Mutex mutex_;
+  sync::Condition grown_;
+  bool growing_ = false;     // somebody is asking upstream
+  sync::Thread::id grower_;  // who
+  Arena arena_;
+  std::optional<PageTable> pages_;
+  std::size_t page_count_ = 0;  // of any size
+  std::uint64_t small_ = 0;     // granules with memory for small requests
+  Shard* shards_ = nullptr;
+  std::size_t shard_count_ = 0;
+  Shard* asked_ = nullptr;  // next in the ring of those that are worth a question
+  std::size_t asked_count_ = 0;
+  std::size_t away_ = 0;  // ranges that are closed and wait for other streams
+  std::size_t limit_;
+  ReusePolicy reuse_;
+  const std::chrono::nanoseconds patience_;
+  std::size_t release_threshold_;
+  bool releasing_ = false, release_again_ = false;
+  std::uint64_t releases_ = 0;       // chances to release that came
+  std::uint64_t next_release_ = 0;   // the one that is taken
+  std::uint64_t release_pause_ = 1;  // from one to the next
+  std::uint64_t grows_at_release_ = 0;
+  detail::ReleaseQueue release_queue_;
+  std::size_t handles_ = 1;
+  sync::Atomic<bool> alone_{false};  // without a handle: nobody will look at what waits
+  std::size_t abandoned_ = 0;        // shards that keep the pool although it has no handle
+  std::uint64_t pool_flags_ = 0;     // that every cache has
+  std::size_t noted_in_use_ = 0;     // sum of what caches had when they were noted
+  std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
+  std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
+  std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
+};
+
+/// Do `action` inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
+/// know of closes.
+template <class Action>
+[[gnu::always_inline]] inline bool Core::at_home(Cache& cache, const Action& action) noexcept {
+  auto* const seat = cache.lock.enter();
+  if (!seat) [[unlikely]]
+    return false;
+  const bool usual = cache.closes.flags() == 0;
+  if (usual) [[likely]]
+    action();
+  detail::LeaningLock::leave(seat);
+  return usual;
+}
+
+/// The usual end of a buffer.
+[[gnu::always_inline]] inline bool Core::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
+  return at_home(cache, [&] {
+    cache.count_out(bytes);
+    cache.keep(range);
+  });
+}
+
+/// While one exists, no other thread asks upstream.
+struct Core::Growing {
+  Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) {
+    core.growing_ = true;
+    core.grower_ = sync::thread_id();
+    before = std::exchange(some(), true);
+  }
+  ~Growing() {
+    some() = before;
+    if (!lock.owns_lock()) lock.lock();
+    core.growing_ = false;
+    core.grown_.notify_all();
+  }
+  Growing(const Growing&) = delete;
+  Growing& operator=(const Growing&) = delete;
+
+  /// Whether this thread asks upstream for some pool.
+  static bool& some() noexcept { return sync::flag_of_thread<Growing>(); }
+
+  Core& core;
+  Lock& lock;
+  bool before = false;
+};
+
+}  // namespace weir::pool

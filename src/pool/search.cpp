@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// What looks beyond one stream's caches: other streams, the free ranges of all, upstream.
+#include <algorithm>
+#include <utility>
+
+#include "base/thrown_by.hpp"
+#include "ipc/leases.hpp"
+#include "pool/pool_resource.hpp"
+
+namespace weir::pool {
+namespace {
+
+using Search = RangeIndex::Search;
+using Clock = sync::Clock;
+
+// What one slow allocation looks at: some ten microseconds' worth. A request for many pages looks at more ranges, because each
+// that it finds saves a page.
+constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 2;
+
+// Of what nobody uses any more, before a paged pool grows: pages lie idle only where all that was closed in them has been
+// taken out of caches, and one that cannot move costs memory and a call of the driver. There are not many large ranges.
+constexpr std::size_t large_ranges = 1024, small_ranges = 256, any_ranges = 384;
+
+constexpr std::chrono::milliseconds a_moment{1};
+
+}  // namespace
+
+Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  Shard& shard = cache.shard;
+  note(cache);
+  Range* range = cut(shard, wanted, Search::quick);
+  if (!range) range = look_and_cut(shard, wanted, lock);
+  if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, a_few_streams, lock);
+  if (!range) range = grow(shard, wanted, lock, shortage);
+  if (!range) range = last_resort(shard, wanted, lock, shortage);
+  if (!range) return nullptr;
+  range->shard = nullptr;
+  range->cache = &cache;
+  range->stream = &shard.stream;
+  return range;
+}
+
+// Bring back what waited for another stream, if that has gone on. Asked ever less often while it has not.
+bool Core::fetch_away(Shard& shard, Lock& lock) noexcept {
+  constexpr std::size_t most = 256;
+  constexpr std::uint32_t rarest = 32;
+  if (!shard.awaits || --shard.until_asked != 0) return false;
+  Shard* const awaited = shard.awaits;
+  ++awaited->pins;
+  lock.unlock();
+  const bool some = awaited->stream.settle(most) != 0;
+  lock.lock();
+  shard.ask_again = some ? 1 : std::min(2 * shard.ask_again, rarest);
+  shard.until_asked = shard.ask_again;
+  --awaited->pins;
+  if (!removable(*awaited)) return some;
+  take_out(*awaited);
+  lock.unlock();
+  dispose(awaited);
+  lock.lock();
+  return some;
+}
+
+Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
+  if (shard.has_pending()) {
+    if (Range* const own = arena_.cut(*shard.pending, wanted.granules, wanted.alignment, search, wanted.large)) return own;
+  }
+  if (arena_.everyones.empty()) return nullptr;
+  return arena_.cut(arena_.everyones, wanted.granules, wanted.alignment, search, wanted.large);
+}
+
+// What streams cache goes into the indices first: that of the sort that is wanted, then everything.
+Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
+  const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
+  const auto first_large = class_below(arena_.largest_small);
+  const Sort sort = wanted.large ? Sort{first_large, classes} : Sort{0, first_large + 1};
+  const auto over = [&](std::size_t least) { return pages_ ? std::max(least, ranges) : ranges; };
+  look(lock, &shard, sort, {a_few_streams, ranges, over(wanted.large ? large_ranges : small_ranges)});
+  if (Range* const range = cut(shard, wanted, Search::thorough)) return range;
+  look(lock, &shard, {}, {1, ranges, over(any_ranges)});
+  return cut(shard, wanted, Search::thorough);
+}
+
+// Take what another stream used last, and let this one wait for that use.
+Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
+  Range* range = nullptr;
+  Shard* other = asked_;
+  for (auto left = std::min(streams, asked_count_); left != 0 && !range; --left) {
+    other = std::exchange(asked_, asked_->next_asked);
+    if (other == &shard || !other->has_pending()) continue;
+    range = arena_.cut(*other->pending, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
+  }
+  if (!range) return nullptr;
+  const spi::Kept used_on = other->kept;
+  const auto until = range->closed_at();
+  ++other->pins;
+  lock.unlock();
+  const auto refused = detail::thrown_by([&] { shard.stream.put(spi::WaitOp{used_on, until}); });
+  lock.lock();
+  --other->pins;
+  if (!refused) {
+    ++waits_;
+    return range;
+  }
+  arena_.put(*range);
+  settle_place(*other);
+  std::rethrow_exception(refused);
+}
+
+// Everything that could help at all, again and again while the host waits for what streams still do with closed memory, for
+// `patience` at most.
+Range* Core::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
+  const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
+  const bool may_be_large = pages_ && !wanted.large;
+  const auto try_all = [&]() -> Range* {
+    const auto each = [&](auto function) {
+      Range* const range = function(wanted);
+      return !range && may_be_large ? function(as_large) : range;
+    };
+    if (Range* const range = each([&](const Wanted& one) { return cut(shard, one, Search::thorough); })) return range;
+    if (reuse_ == ReusePolicy::passed_only) return nullptr;
+    return each([&](const Wanted& one) { return cut_waited_for(shard, one, asked_count_, lock); });
+  };
+  if (is_exportable()) {
+    lock.unlock();
+    (void)detail::settle_leases();
+    lock.lock();
+  }
+  for (auto freed = arena_.freed;;) {
+    look_at_all(lock);
+    if (Range* const range = try_all()) return range;
+    if (freed != arena_.freed) {  // else upstream has been asked, and nothing has changed
+      freed = arena_.freed;
+      if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
+      freed = arena_.freed;
+    }
+    const auto left = deadline - Clock::now();
+    if (left.count() <= 0 || !has_pending()) break;
+    wait_a_little(lock, std::min<std::chrono::nanoseconds>(left, a_moment));
+  }
+  fill(shortage);
+  return nullptr;
+}
+
+// For one of the streams that closed memory waits for.
+void Core::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
+  spi::Kept stream;
+  std::uint64_t value = 0;
+  if (asked_) {
+    const Shard& shard = *std::exchange(asked_, asked_->next_asked);
+    stream = shard.kept;
+    value = shard.has_pending() ? shard.pending->first().closed_at() : shard.last_awaited;
+  }
+  lock.unlock();
+  auto status = WaitStatus::lost;
+  if (stream) {
+    (void)detail::thrown_by([&] { status = stream->wait_for(value, most); });
+  }
+  if (status != WaitStatus::timeout && (!stream || !stream->known_reached(value))) std::this_thread::sleep_for(most);
+  lock.lock();
+}
+
+Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  if (growing_ && grower_ == sync::thread_id()) return nullptr;  // a function that upstream called
+  while (growing_) {
+    grown_.wait(lock);
+    if (Range* const range = cut(shard, wanted, Search::quick)) return range;
+  }
+  const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
+  const auto least = static_cast<std::size_t>(granules) * granule;
+  const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
+  const auto part = mostly_small ? static_cast<std::uint64_t>(static_cast<double>(small_) * growth_) : 0;
+  const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
+  bool added = false;
+  if (pages_) {
+    added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||
+            add_pages(granules, wanted.large, lock, shortage);
+  } else {
+    const auto segments = static_cast<std::size_t>(ahead) * granule / segment_bytes_ * segment_bytes_;
+    added = add_region(&shard, wanted.large, std::max({segment_bytes_, segments, least}), least, lock, shortage);
+  }
+  return added ? cut(shard, wanted, Search::thorough) : nullptr;
+}
+
+// Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
+// become larger than it ever was: it was too small for the request.
+bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+  const Growing growing(*this, lock);
+  const auto give_back_unused = [&](std::size_t most_reserved) {
+    spi::Block* const blocks = take_unused(most_reserved);
+    lock.unlock();
+    give_back(blocks);
+    lock.lock();
+    return blocks != nullptr;
+  };
+  const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
+  const auto most = std::min(peak_reserved_, limit_);
+  if (arena_.bytes + bytes > most) give_back_unused(most > bytes ? most - bytes : 0);
+  if (room() < bytes) bytes = std::max(least, room() / alignment_ * alignment_);
+  if (room() < bytes) {
+    shortage.limit = limit_;
+    return false;
+  }
+  const auto ask = [&] {
+    lock.unlock();
+    spi::Block* got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    while (!got && bytes > least) {
+      bytes = bytes > segment_bytes_ ? std::max(segment_bytes_, least) : least;
+      got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    }
+    lock.lock();
+    return got;
+  };
+  spi::Block* block = ask();
+  if (!block && give_back_unused(0)) block = ask();
+  if (!block) return false;
+  try {
+    lock.unlock();
+    const bool everywhere = ready_on(shard);
+    lock.lock();
+    if (!everywhere && !shard->pending) shard->pending = std::make_unique<PendingRanges>();
+    arena_.add(*this, *block, large, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
+    if (!everywhere) settle_place(*shard);
+  } catch (...) {
+    if (lock.owns_lock()) lock.unlock();
+    deallocate_to(*upstream_, *block);
+    throw;
+  }
+  if (!large) small_ += block->size / granule;
+  ++grows_;
+  peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
+  shortage = {};
+  return true;
+}
+
+// Upstream may have put the allocation on the stream it was asked for. Only the stream that needs the memory waits then;
+// true when nobody has to.
+bool Core::ready_on(Shard* shard) {
+  spi::StreamState& home = home_.state();
+  const auto allocated = home.position();
+  if (home.reached(allocated)) return true;
+  if (shard) {
+    shard->stream.put(spi::WaitOp{spi::Kept(home), allocated});
+    return false;
+  }
+  home_.synchronize();
+  return true;
+}
+
+std::size_t Core::in_use() const noexcept {
+  std::size_t bytes = 0;
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    shard->for_each_cache([&](const Cache& cache) { bytes += cache.in_use(); });
+  }
+  return bytes;
+}
+
+void Core::fill(Shortage& shortage) const noexcept {
+  shortage.in_use = in_use();
+  shortage.reserved = arena_.bytes;
+  shortage.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;
+}
+
+}  // namespace weir::pool

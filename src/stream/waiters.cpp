@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What waits for the points of a timeline, in their order. Looking costs what has passed.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/atomic_max.hpp"
+#include "stream/watcher.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+struct Calling;
+/// Whether this thread calls what has passed.
+bool& calling() noexcept { return sync::flag_of_thread<Calling>(); }
+
+}  // namespace
+
+void keep(StreamState& timeline) noexcept { timeline.keep(); }
+void unkeep(StreamState& timeline) noexcept { timeline.unkeep(); }
+
+void StreamState::awaited(std::uint64_t value) noexcept { detail::raise(awaited_, value); }
+
+bool StreamState::after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
+                        const sync::Atomic<bool>* or_if) noexcept {
+  if (known_reached(value)) return false;
+  waiter.passed_ = passed;
+  waiter.value_ = value;
+  Kept to_watch;
+  {
+    const std::scoped_lock lock(waiting_mutex_);
+    if (or_if) watched = watched || or_if->load(std::memory_order_acquire);
+    if (waiting_.empty()) keep();
+    waiter.stands_ = true;
+    waiting_.insert(waiter);  // from now on it may be gone at any moment
+    if (watched && !watched_) {
+      watched_ = true;
+      to_watch = Kept(*this);
+    }
+  }
+  if (to_watch) detail::Watcher::get().watch(std::move(to_watch));
+  return true;
+}
+
+void StreamState::watch() noexcept {
+  {
+    const std::scoped_lock lock(waiting_mutex_);
+    if (waiting_.empty() || std::exchange(watched_, true)) return;
+    keep();
+  }
+  detail::Watcher::get().watch(Kept::adopt(this));
+}
+
+// `of_queue`: what the queue kept, if it is empty now.
+void StreamState::take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept {
+  const std::scoped_lock lock(waiting_mutex_);
+  const auto last = std::max(first, reached_.load(std::memory_order_acquire));
+  while (most-- != 0 && !waiting_.empty() && waiting_.first_value() <= last) {
+    Waiter& passed = waiting_.take_first();
+    passed.stands_ = false;
+    hand.add(passed);
+  }
+  if (!hand.first_) return;
+  called_.fetch_add(1, std::memory_order_relaxed);
+  if (waiting_.empty()) of_queue = Kept::adopt(this);
+}
+
+std::size_t StreamState::settle(std::size_t most) noexcept {
+  const Kept self(*this);
+  std::size_t called = 0;
+  while (called < most) {
+    std::uint64_t first = 0;
+    {
+      const std::scoped_lock lock(waiting_mutex_);
+      if (waiting_.empty()) break;
+      first = waiting_.first_value();
+    }
+    if (!finished(first)) break;
+    Kept of_queue;
+    InHand hand;
+    take_passed(first, most - called, hand, of_queue);
+    if (!hand.first_) continue;
+    const bool before = std::exchange(calling(), true);
+    while (hand.first_) {
+      Waiter& passed = hand.take();
+      passed.passed_(passed, hand);
+    }
+    called += hand.taken_;
+    calling() = before;
+    called_.fetch_sub(1, std::memory_order_release);
+  }
+  if (calling()) return called;
+  for (unsigned round = 0; called_.load(std::memory_order_acquire) != 0; ++round) sync::pause(round);
+  return called;
+}
+
+}  // namespace weir::spi

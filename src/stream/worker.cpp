@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread of a stream, which exists while work is held back: it waits on the host for what has to be waited for there,
+// runs host functions, and hands the rest on in order.
+#include <chrono>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/atomic_max.hpp"
+#include "base/thrown_by.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+// A worker that ran out of work stays this long, so that bursts do not start a thread each.
+constexpr std::chrono::milliseconds linger{50};
+
+}  // namespace
+
+// Needs the lock. Throws when the system has no thread.
+void StreamState::start_worker() {
+  changed_.notify_all();  // it looks at the queue once it has the lock
+  if (worker_) return;
+  try {
+    sync::Thread worker([self = Kept(*this)]() mutable { self.detach()->work(); });
+    worker_id_ = worker.get_id();
+    worker.detach();
+  } catch (const std::system_error& error) {
+    throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
+                                  ": no thread for work that is held back: " + error.what());
+  }
+  if (orphaned_.exchange(false)) unkeep();  // what a lost worker held; the caller's and the new one's remain
+  worker_ = true;
+}
+
+void StreamState::work() noexcept {
+  Lock lock(mutex_);
+  for (;;) {
+    if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
+    Pending& pending = queue_.front();  // stays there, so that nobody overtakes it
+    lock.unlock();
+    if (!lost()) {
+      try {
+        submit_held(pending.op, pending.value);
+      } catch (...) {
+        lose(std::current_exception());
+      }
+    }
+    if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
+      free_later(*free, pending.value);
+    first_ = First::over;
+    { [[maybe_unused]] const Op end = std::move(pending.op); }
+    lock.lock();
+    queue_.pop_front();
+    first_ = First::untouched;
+  }
+  worker_ = false;
+  lock.unlock();
+  unkeep();
+}
+
+// What was accepted has to be done: a question that `asked` cannot answer now, because somebody captures it or there is no
+// memory, is asked again later.
+template <class Action>
+void StreamState::until_possible(StreamState& asked, const Action& action) {
+  for (unsigned round = 0;; ++round) {
+    try {
+      return action();
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported && error.code() != Errc::out_of_memory) throw;
+    } catch (const std::bad_alloc&) {
+    }
+    asked.throw_if_lost();
+    sync::pause(round);
+  }
+}
+
+// On the worker, without the turn: whatever has to be waited for on the host is waited for here.
+void StreamState::submit_held(Op& op, std::uint64_t value) {
+  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
+  if (auto* wait = std::get_if<WaitOp>(&op)) {
+    StreamState& other = *wait->other;
+    const bool natively = waits_natively(other);
+    until_possible(other, [&] {
+      const bool alive = natively ? other.wait_submitted(wait->value)
+                                  : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
+      if (!alive) other.throw_if_lost();
+      if (natively) other.ensure_marked(wait->value);
+    });
+    if (!natively || other.reached(wait->value)) {
+      Lock lock(mutex_);
+      detail::raise(submitted_, value);
+      changed_.notify_all();
+      return;
+    }
+  }
+  Lock lock(mutex_);
+  take_turn(lock);
+  if (lost()) return end_turn(lock);  // somebody else lost it meanwhile: then what `op` names may be gone
+  lock.unlock();
+  const auto refused = detail::thrown_by([&] { submit(op, value); });
+  const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond what was refused
+  lock.lock();
+  if (!refused) detail::raise(submitted_, value);
+  end_turn(lock);
+  lock.unlock();
+  if (newly_lost) report_lost();
+}
+
+void StreamState::run_call(CallOp& op, std::uint64_t value) {
+  if (value > 1) {
+    until_possible(*this, [&] {
+      if (wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
+    });
+  }
+  {
+    const Lock lock(mutex_);
+    if (lost()) return;
+    calling_ = true;
+  }
+  if (!op.repeatable) first_ = First::called;
+  try {
+    op.function();
+  } catch (const std::exception& error) {
+    report({{}, "Stream::call", error.what()});
+  } catch (...) {
+    report({{}, "Stream::call", "unknown exception"});
+  }
+  first_ = First::over;
+  op.function = nullptr;  // what it owned ends before the point is reached
+  complete(value);
+  Lock lock(mutex_);
+  calling_ = false;
+  detail::raise(submitted_, value);
+  changed_.notify_all();
+}
+
+}  // namespace weir::spi

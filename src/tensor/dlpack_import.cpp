@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlpack/dlpack.h>
+
+#include <memory>
+#include <optional>
+
+#include "device/registry.hpp"
+#include "memory/adopted.hpp"
+#include "weir/dlpack.hpp"
+
+namespace weir {
+namespace {
+
+// No process has more: 57 bits with five-level page tables.
+constexpr std::uint64_t address_space = std::uint64_t{1} << 57;
+
+[[noreturn]] void refuse(Errc condition, const std::string& why) { throw Error(condition, "from_dlpack: " + why); }
+
+// Owns a producer's tensor: its deleter runs once, wherever this ends up.
+template <class Managed>
+std::shared_ptr<Managed> own(Managed* tensor) {
+  if (!tensor) refuse(Errc::invalid_argument, "the tensor is null");
+  return std::shared_ptr<Managed>(tensor, [](Managed* owned) {
+    if (owned->deleter) owned->deleter(owned);
+  });
+}
+
+// Without an ordinal: memory of the host, which every device of the backend reaches.
+spi::DeviceState& find_device(std::string_view backend, std::optional<int> ordinal, std::int32_t type) {
+  for (const auto& loaded : detail::loaded_backends()) {
+    if (loaded.name != backend) continue;
+    for (auto* state : loaded.devices) {
+      if (!ordinal || state->ordinal == *ordinal) return *state;
+    }
+  }
+  refuse(Errc::unsupported, "device type " + std::to_string(type) + ", id " + std::to_string(ordinal.value_or(0)) +
+                                ": no such device of backend " + std::string(backend) + " in this process");
+}
+
+spi::DeviceState& device_of(const DLDevice& device) {
+  switch (device.device_type) {
+    case kDLCPU: return detail::host_state();
+    case kDLCUDA: return find_device("cuda", device.device_id, device.device_type);
+    case kDLCUDAHost:
+    case kDLCUDAManaged: return find_device("cuda", std::nullopt, device.device_type);
+    default: refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + " is of no backend");
+  }
+}
+
+Layout layout_of(const DLTensor& tensor) {
+  if (tensor.ndim < 0 || tensor.ndim > 64) {
+    refuse(Errc::invalid_argument, std::to_string(tensor.ndim) + " dimensions");
+  }
+  const auto dimensions = static_cast<std::size_t>(tensor.ndim);
+  if (dimensions > 0 && !tensor.shape) refuse(Errc::invalid_argument, "the shape is null");
+  const DType dtype{tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes};
+  Layout layout = Layout::compact(dtype, {tensor.shape, tensor.shape + dimensions});
+  if (tensor.strides) layout.strides.assign(tensor.strides, tensor.strides + dimensions);
+  return layout;
+}
+
+// Bytes that lie before element 0 because strides are negative. The layout is moved up by them.
+std::size_t lift_above_zero(Layout& layout) {
+  if (layout.elements() == 0) return 0;
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < layout.shape.size(); ++i) {
+    if (layout.strides[i] >= 0) continue;
+    std::uint64_t reach;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(layout.shape[i] - 1),
+                               -static_cast<std::uint64_t>(layout.strides[i]), &reach) ||
+        __builtin_add_overflow(below, reach, &below)) {
+      refuse(Errc::invalid_argument, "the strides overflow");
+    }
+  }
+  if (__builtin_mul_overflow(below, layout.dtype.bytes(), &below)) {
+    refuse(Errc::invalid_argument, "the strides overflow");
+  }
+  layout.byte_offset = below;
+  return below;
+}
+
+Tensor import(const DLTensor& tensor, bool read_only, std::shared_ptr<void> owner, const Stream& stream) {
+  (void)stream.state();
+  Layout layout = layout_of(tensor);
+  const auto below = lift_above_zero(layout);
+  const auto bytes = layout.bytes_needed();
+  auto& device = device_of(tensor.device);
+  if (bytes == 0) return {detail::adopt_nothing(device, stream), std::move(layout)};
+  if (!tensor.data) refuse(Errc::invalid_argument, "the data is null but " + std::to_string(bytes) + " bytes are needed");
+  std::uint64_t begin = reinterpret_cast<std::uintptr_t>(tensor.data);
+  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) || below > begin || begin > address_space || bytes > address_space - begin) {
+    refuse(Errc::invalid_argument, std::to_string(bytes) + " bytes at byte offset " + std::to_string(tensor.byte_offset) +
+                                       " leave the address space");
+  }
+  Buffer buffer = detail::adopt_address(device, begin - below, bytes, read_only,
+                                        [owner = std::move(owner)]() mutable { owner.reset(); }, stream);
+  return {std::move(buffer), std::move(layout)};
+}
+
+}  // namespace
+
+Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream) {
+  auto owner = own(tensor);
+  if (tensor->version.major != DLPACK_MAJOR_VERSION) {
+    refuse(Errc::incompatible, "the tensor has DLPack version " + std::to_string(tensor->version.major) + "." +
+                                   std::to_string(tensor->version.minor) + ", this is " +
+                                   std::to_string(DLPACK_MAJOR_VERSION) + "." + std::to_string(DLPACK_MINOR_VERSION));
+  }
+  const bool read_only = (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  return import(tensor->dl_tensor, read_only, std::move(owner), stream);
+}
+
+Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream) {
+  auto owner = own(tensor);
+  return import(tensor->dl_tensor, false, std::move(owner), stream);
+}
+
+}  // namespace weir

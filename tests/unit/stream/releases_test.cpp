@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// When memory goes back: after every point, also on lost timelines; never early; by whoever waits for it, and without
+// waiting for anybody else's. Without memory: failures/releases_test.cpp.
+#include "stream/releases.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "sink.hpp"
+#include "stream/fake_stream.hpp"
+#include "stream/watched_memory.hpp"
+#include "threads.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Releases : public testing::Test {
+ protected:
+  /// Close a buffer that was used on `fake` up to now.
+  void release() { buffer.close(stream); }
+  std::vector<spi::Point> point(std::uint64_t value) { return {{spi::Kept(*fake), value}}; }
+
+  FakeStream* fake = new FakeStream;
+  const Stream stream{spi::Ref<spi::StreamState>::adopt(fake)};
+  const Stream home{host_device()};
+  std::atomic<bool> freed{false};
+  std::shared_ptr<WatchedResource> resource = std::make_shared<WatchedResource>(freed, false);
+  Buffer buffer = resource->allocate(4096, home);
+  spi::Ref<spi::Segment> segment = spi::Ref<spi::Segment>::adopt(new WatchedSegment(freed));
+  detail::ReleaseQueue queue{host_device().state()};
+};
+
+TEST_F(Releases, AreDoneAtOnceWhenEverythingHasPassed) {
+  fake->put(FakeStream::fill());
+  fake->finish(1);
+  release();
+  EXPECT_TRUE(freed);
+  EXPECT_EQ(resource->released, 4096U);
+}
+
+TEST_F(Releases, AreDoneAfterTheLastUse) {
+  fake->put(FakeStream::fill());
+  release();
+  EXPECT_FALSE(resource->settle());
+  EXPECT_FALSE(freed);
+  fake->finish(1);
+  resource->trim(0);
+  EXPECT_TRUE(freed);
+}
+
+TEST_F(Releases, AreDoneByTheLibraryWhenNobodyAsks) {
+  fake->put(FakeStream::fill());
+  release();
+  fake->finish(1);
+  while (!freed) std::this_thread::yield();
+}
+
+TEST_F(Releases, ThatMayBlockAreNotDoneByWhoeverCloses) {
+  std::atomic<bool> gone{false};
+  const auto blocking = std::make_shared<WatchedResource>(gone, true);
+  std::promise<void> occupied, go;
+  detail::ReleaseQueue other{host_device().state()};
+  fake->put(FakeStream::fill());
+  detail::run_after(other, point(1), [&] {  // on the library's thread
+    occupied.set_value();
+    go.get_future().wait();
+  });
+  fake->finish(1);
+  occupied.get_future().wait();
+  blocking->allocate(4096, home).close();
+  EXPECT_FALSE(gone);
+  blocking->trim(0);
+  EXPECT_TRUE(gone) << "whoever waits for it does it, and waits for nobody else's";
+  go.set_value();
+  other.drain();
+}
+
+TEST_F(Releases, OfOthersAreNotWaitedFor) {
+  detail::ReleaseQueue other{host_device().state()};
+  fake->put(FakeStream::fill());
+  bool theirs = false, mine = false;
+  detail::run_after(other, point(1), [&] { theirs = true; });
+  auto* const done = new FakeStream;
+  const auto owner = spi::Ref<spi::StreamState>::adopt(done);
+  done->put(FakeStream::fill());
+  detail::run_after(queue, {{spi::Kept(*done), 1}}, [&] { mine = true; });
+  done->finish(1);
+  queue.drain();
+  EXPECT_TRUE(mine);
+  EXPECT_FALSE(theirs);
+  fake->finish(1);
+  other.drain();
+  EXPECT_TRUE(theirs);
+}
+
+TEST_F(Releases, ThatComeWhileOneWaitsAreNotWaitedFor) {
+  fake->put(FakeStream::fill());
+  fake->put(FakeStream::fill());
+  bool first = false, second = false;
+  detail::run_after(queue, point(1), [&] {
+    first = true;
+    detail::run_after(queue, point(2), [&] { second = true; });
+  });
+  fake->finish(1);
+  queue.drain();
+  EXPECT_TRUE(first);
+  EXPECT_FALSE(second);
+  fake->finish(2);
+  queue.drain();
+  EXPECT_TRUE(second);
+}
+
+TEST_F(Releases, WaitForSeveralPointsInAnyOrder) {
+  auto* const other = new FakeStream;
+  const auto owner = spi::Ref<spi::StreamState>::adopt(other);
+  fake->put(FakeStream::fill());
+  other->put(FakeStream::fill());
+  bool done = false;
+  detail::run_after(queue, {{spi::Kept(*fake), 1}, {spi::Kept(*other), 1}}, [&] { done = true; });
+  fake->finish(1);
+  EXPECT_FALSE(queue.settle());
+  EXPECT_FALSE(done);
+  other->finish(1);
+  queue.drain();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(Releases, OnALostTimelineWaitUntilItsWorkIsOver) {
+  auto* gate = new FakeStream;
+  const auto gate_owner = spi::Ref<spi::StreamState>::adopt(gate);
+  gate->put(FakeStream::fill());
+  fake->put(FakeStream::fill());
+  fake->put(gate->wait_op(1));
+  fake->put(FakeStream::fill());
+  fake->refuse_next();  // what the worker tries behind the gate, which ends the timeline
+  gate->finish(1);
+  EXPECT_EQ(await_reports(1).size(), 1U);
+  EXPECT_TRUE(fake->lost());
+  release();
+  resource->settle();
+  EXPECT_FALSE(freed) << "the first fill still runs";
+  fake->finish(2);
+  resource->trim(0);
+  EXPECT_TRUE(freed);
+}
+
+TEST_F(Releases, DoNotWaitForThemselves) {
+  fake->put(FakeStream::fill());
+  std::promise<bool> settled;
+  detail::run_after(queue, point(1), [&] {
+    const bool some = queue.settle();
+    queue.drain();
+    settled.set_value(some);
+  });
+  fake->finish(1);
+  EXPECT_FALSE(settled.get_future().get());
+  queue.drain();
+}
+
+TEST_F(Releases, OfARefusedFreeInOrderWaitForTheStream) {
+  fake->put(FakeStream::fill());
+  fake->put(spi::FreeOp{std::move(segment)});
+  detail::settle_releases(host_device().state());
+  EXPECT_FALSE(freed) << "the fill still runs";
+  fake->finish(2);
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(freed);
+}
+
+TEST_F(Releases, HeldBackOnALostTimelineWaitForWhatItHad) {
+  auto* gate = new FakeStream;
+  const auto gate_owner = spi::Ref<spi::StreamState>::adopt(gate);
+  gate->put(FakeStream::fill());
+  fake->put(FakeStream::fill());
+  fake->put(gate->wait_op(1));
+  fake->put(FakeStream::fill());
+  fake->put(spi::FreeOp{std::move(segment)});
+  std::promise<void> dropped;
+  std::shared_ptr<void> behind(&dropped, [](void* promise) { static_cast<std::promise<void>*>(promise)->set_value(); });
+  fake->put(FakeStream::call([behind = std::move(behind)] { FAIL() << "the timeline is lost"; }));
+  fake->refuse_next();
+  gate->finish(1);
+  EXPECT_EQ(await_reports(1).size(), 1U);
+  dropped.get_future().wait();
+  detail::settle_releases(host_device().state());
+  EXPECT_FALSE(freed) << "the first fill still runs";
+  fake->finish(2);  // the wait was over, and is part of what it had
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(freed);
+}
+
+TEST_F(Releases, AreDoneWhenTheDeviceIsBroken) {
+  fake->put(FakeStream::fill());
+  fake->break_device();
+  EXPECT_FALSE(fake->reached(1));
+  EXPECT_TRUE(fake->lost());
+  release();
+  EXPECT_TRUE(freed);
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+TEST_F(Releases, KeepWhatAHostFunctionUsesWhenTheTimelineIsLostMeanwhile) {
+  std::promise<void> asked, answer, runs, end;
+  std::atomic<bool> first{true};
+  fake->behaviour.on_poll = [&, answered = answer.get_future().share()] {
+    if (!first.exchange(false)) return;
+    asked.set_value();
+    answered.wait();
+  };
+  fake->put(FakeStream::fill());
+  Thread other([&] { (void)fake->reached(1); });
+  asked.get_future().wait();
+  fake->put(FakeStream::call([&, ended = end.get_future().share()] {
+    runs.set_value();
+    ended.wait();
+  }));
+  fake->finish(1);
+  runs.get_future().wait();
+  fake->break_device();
+  answer.set_value();
+  other.join();
+  EXPECT_TRUE(fake->lost());
+  release();
+  detail::settle_releases(host_device().state());
+  EXPECT_FALSE(freed) << "the function still runs";
+  end.set_value();
+  detail::drain_releases(host_device().state());
+  EXPECT_TRUE(freed);
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+}  // namespace
+}  // namespace weir::test
