@@ -5,6 +5,7 @@
 #include "stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir::cuda {
 

@@ -13,6 +13,7 @@
 #include "segment.hpp"
 #include "sticky_errors.hpp"
 #include "stream.hpp"
+#include "weir/memory_resource.hpp"
 
 namespace weir::cuda {
 

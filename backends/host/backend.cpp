@@ -8,6 +8,7 @@
 #include "segment.hpp"
 #include "stream.hpp"
 #include "weir/host.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir::host {
 namespace {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "copy/host_bytes.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::host {
 namespace {

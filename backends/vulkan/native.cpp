@@ -9,6 +9,7 @@
 #include "segment.hpp"
 #include "stream.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir::vulkan {
 namespace {

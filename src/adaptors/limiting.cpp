@@ -2,7 +2,7 @@
 #include "weir/adaptors/limiting.hpp"
 
 #include "adaptors/adaptor.hpp"
-#include "ipc/leases.hpp"
+#include "memory/lent.hpp"
 
 namespace weir {
 namespace {
@@ -26,7 +26,7 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
    public:
     // What other processes left is counted until somebody looks.
     Reservation(Limiting& of, std::size_t bytes, Shortage& shortage)
-        : of_(of), bytes_(bytes), fits_(reserve(shortage) || (ask_for_leases() && reserve(shortage))) {}
+        : of_(of), bytes_(bytes), fits_(reserve(shortage) || (ask_for_lent() && reserve(shortage))) {}
     ~Reservation() {
       if (!fits_) return;
       const std::scoped_lock guard(of_.lock());
@@ -50,7 +50,7 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
       shortage.in_use = fits ? 0 : used;
       return fits;
     }
-    [[nodiscard]] bool ask_for_leases() const { return of_.is_exportable() && detail::settle_leases(); }
+    [[nodiscard]] bool ask_for_lent() const { return of_.is_exportable() && detail::settle_lent(); }
 
     Limiting& of_;
     std::size_t bytes_;

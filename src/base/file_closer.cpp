@@ -199,6 +199,9 @@ class Closer {
 
 Closer& closer() { return never_ends<Closer>(); }
 
+// Last, because whoever ends something inside another lock may hand a file over.
+const ForkStep step(ForkStep::last, [](spi::ForkMoment moment) noexcept { closer().fork(moment); });
+
 }  // namespace
 
 void close_apart(spi::UniqueFd file) noexcept {
@@ -215,8 +218,6 @@ void close_apart(std::vector<spi::UniqueFd>& files, std::size_t first) noexcept 
 void settle_closes() noexcept { closer().settle(); }
 
 std::size_t files_to_close() noexcept { return closer().unclosed(); }
-
-void fork_closer(spi::ForkMoment moment) noexcept { closer().fork(moment); }
 
 }  // namespace weir::detail
 

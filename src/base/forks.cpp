@@ -3,7 +3,8 @@
 
 #include <pthread.h>
 
-#include <iterator>
+#include <array>
+#include <atomic>
 #include <mutex>
 
 #include "weir/error.hpp"
@@ -11,32 +12,40 @@
 namespace weir {
 namespace {
 
+using detail::ForkStep;
 using spi::ForkMoment;
+using Steps = std::array<ForkStep::Step, ForkStep::last + 1>;
 
 // Nothing here is made or ended at run time: there is no moment at which a fork could find it half made.
+constinit std::array<std::atomic<ForkStep::Step>, ForkStep::last + 1> all_steps{};
 constinit std::mutex list_mutex;
 constinit spi::ForkLink* first = nullptr;
 constinit thread_local bool prepared = false;
+constinit thread_local Steps taken{};  // by this thread, before its fork: another library may be loading meanwhile
 
-using Singleton = void (*)(ForkMoment) noexcept;
-constexpr Singleton singletons[] = {detail::fork_leases,   detail::fork_attachments, detail::fork_pools,
-                                    detail::fork_external, detail::fork_staging,     detail::fork_releases,
-                                    detail::fork_watcher,  detail::fork_registry};
+void take(std::size_t place) noexcept {
+  taken[place] = all_steps[place].load(std::memory_order_acquire);
+  if (taken[place]) taken[place](ForkMoment::before);
+}
+
+void give_back(std::size_t place, ForkMoment moment) noexcept {
+  if (taken[place]) taken[place](moment);
+}
 
 void before() noexcept {
-  (void)weir_category();  // made by now, and not half made; so are the singletons
-  for (const auto singleton : singletons) singleton(ForkMoment::before);
+  (void)weir_category();  // made by now, and not half made
+  for (std::size_t place = 0; place < ForkStep::last; ++place) take(place);
   spi::ForkLink::visit_all(ForkMoment::before);
-  detail::fork_closer(ForkMoment::before);
+  take(ForkStep::last);
   prepared = true;
 }
 
 void after(ForkMoment moment) noexcept {
   if (!prepared) return;
   prepared = false;
-  detail::fork_closer(moment);
+  give_back(ForkStep::last, moment);
   spi::ForkLink::visit_all(moment);
-  for (auto singleton = std::rbegin(singletons); singleton != std::rend(singletons); ++singleton) (*singleton)(moment);
+  for (std::size_t place = ForkStep::last; place-- > 0;) give_back(place, moment);
 }
 
 // At load time, when nobody uses the library yet; before any driver's handlers, so that these run last before a fork
@@ -51,6 +60,10 @@ void after(ForkMoment moment) noexcept {
 }
 
 }  // namespace
+
+detail::ForkStep::ForkStep(std::size_t place, Step step) noexcept {
+  all_steps[place].store(step, std::memory_order_release);
+}
 
 spi::ForkLink::ForkLink(void* object, Visit how) noexcept : object_(object), visit_(how) {
   const std::scoped_lock lock(list_mutex);

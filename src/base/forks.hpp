@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The handlers of fork(), and what belongs to the library as a whole.
+// The handlers of fork(), and how what exists once in the library takes part in them. Objects of which there are many
+// have a ForkLink instead.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "weir/spi/fork_link.hpp"
@@ -12,17 +14,22 @@ namespace weir::detail {
 /// of a new child, where nobody else runs.
 inline constinit std::uint32_t fork_generation = 1;
 
-// What there is once in the library, each beside its lock. Called in this order before a fork, in the reverse order
-// after it.
-void fork_leases(spi::ForkMoment moment) noexcept;
-void fork_attachments(spi::ForkMoment moment) noexcept;
-void fork_pools(spi::ForkMoment moment) noexcept;
-void fork_external(spi::ForkMoment moment) noexcept;
-void fork_staging(spi::ForkMoment moment) noexcept;
-void fork_releases(spi::ForkMoment moment) noexcept;
-void fork_watcher(spi::ForkMoment moment) noexcept;
-void fork_registry(spi::ForkMoment moment) noexcept;
-/// Of what closes files. Last before a fork: whoever ends something inside another lock may hand a file over.
-void fork_closer(spi::ForkMoment moment) noexcept;
+/// A static object beside a lock of which there is one. `step(moment)` takes that lock before a fork and gives it back
+/// after it. Before a fork the steps come in the order of their places, then every ForkLink, then the step that is
+/// last; after it in the reverse order. A lock that is held while another is taken has the smaller place.
+class ForkStep {
+ public:
+  using Step = void (*)(spi::ForkMoment) noexcept;
+  static constexpr std::size_t last = 8;
+
+  /// Made when the library is loaded, never later. One for each place.
+  ForkStep(std::size_t place, Step step) noexcept;
+};
+
+/// All that most steps and links do.
+template <class Lock>
+void hold_across_fork(Lock& lock, spi::ForkMoment moment) noexcept {
+  moment == spi::ForkMoment::before ? lock.lock() : lock.unlock();
+}
 
 }  // namespace weir::detail

@@ -15,6 +15,8 @@
 #include "device/registry.hpp"
 #include "stream/device_queues.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/resources.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 namespace {
@@ -38,6 +40,11 @@ struct Cache {
 Cache& cache() noexcept { return never_ends<Cache>(); }
 
 constinit DeviceQueues returning;  // to the cache
+
+const ForkStep step(4, [](spi::ForkMoment moment) noexcept {
+  hold_across_fork(cache().mutex, moment);
+  returning.fork(moment);
+});
 
 void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
   auto& all = cache();
@@ -113,12 +120,6 @@ void recycle_helper(Stream stream) {
   auto& all = cache();
   const std::scoped_lock lock(all.mutex);
   all.devices[&stream.device().state()].helpers.push_back(std::move(stream));
-}
-
-void fork_staging(spi::ForkMoment moment) noexcept {
-  auto& mutex = cache().mutex;
-  moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
-  returning.fork(moment);
 }
 
 void forget_staging(spi::DeviceState& device) {

@@ -9,6 +9,7 @@
 #include "copy/plan.hpp"
 #include "copy/staging.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/forks.hpp"
 #include "device/registry.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
@@ -89,7 +90,7 @@ std::string spi::DeviceState::describe() const {
 }
 
 void spi::DeviceState::fork(ForkMoment moment) noexcept {
-  moment == ForkMoment::before ? current.mutex.lock() : current.mutex.unlock();
+  detail::hold_across_fork(current.mutex, moment);
   if (moment == ForkMoment::child && !backend->survives_fork) inherited = true;
 }
 

@@ -79,14 +79,14 @@ void abandon(Slot& slot, const BackendEntry& entry) {
   finish(slot, Slot::done);
 }
 
-}  // namespace
-
-void fork_registry(spi::ForkMoment moment) noexcept {
+const ForkStep step(7, [](spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return slots_mutex.lock();
   const auto entries = backend_entries();
   for (std::size_t i = 0; moment == spi::ForkMoment::child && i < entries.size(); ++i) abandon(slots.at(i), entries[i]);
   slots_mutex.unlock();
-}
+});
+
+}  // namespace
 
 const std::vector<LoadedBackend>& loaded_backends() {
   static constinit std::atomic<const std::vector<LoadedBackend>*> published{nullptr};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/biased_lock.hpp"
+#include "base/forks.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
 
@@ -99,7 +100,7 @@ struct BufferTable::State {
   Shard& of(const void* address) noexcept { return shards.at(hash(address) >> 60U); }
 
   void fork(spi::ForkMoment moment) noexcept {
-    for (Shard& shard : shards) moment == spi::ForkMoment::before ? shard.lock.lock() : shard.lock.unlock();
+    for (Shard& shard : shards) detail::hold_across_fork(shard.lock, moment);
   }
 
   std::array<Shard, 16> shards;

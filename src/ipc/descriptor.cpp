@@ -12,6 +12,8 @@
 #include "ipc/ready_point.hpp"
 #include "ipc/wire.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/resources.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir {
 namespace {

@@ -21,6 +21,7 @@
 #include "base/library_thread.hpp"
 #include "base/never_ends.hpp"
 #include "ipc/file_pairs.hpp"
+#include "memory/lent.hpp"
 #include "stream/releases.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -184,14 +185,17 @@ class Leases {
 
 Leases& leases() { return never_ends<Leases>(); }
 
+const ForkStep step(0, [](spi::ForkMoment moment) noexcept { leases().fork(moment); });
+
 }  // namespace
 
-spi::UniqueFd grant_lease(Buffer buffer) { return leases().grant(std::move(buffer)); }
+spi::UniqueFd grant_lease(Buffer buffer) {
+  answer_for_lent(&settle_leases);
+  return leases().grant(std::move(buffer));
+}
 
 bool settle_leases() { return !in_release() && leases().settle(); }
 
 std::size_t granted_leases() { return leases().granted(); }
-
-void fork_leases(spi::ForkMoment moment) noexcept { leases().fork(moment); }
 
 }  // namespace weir::detail

@@ -12,6 +12,7 @@
 #include "device/registry.hpp"
 #include "ipc/file_pairs.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/never_ends.hpp"
 #include "memory/block_store.hpp"
 #include "weir/buffer.hpp"
-#include "weir/spi/backend.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir {
 namespace {
@@ -83,6 +83,8 @@ struct Externals {
 
 Externals& externals() { return detail::never_ends<Externals>(); }
 
+const detail::ForkStep step(3, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(externals().mutex, moment); });
+
 ExternalResource& external_resource(spi::DeviceState& device) {
   const std::scoped_lock lock(externals().mutex);
   auto& resource = externals().of[&device];
@@ -91,11 +93,6 @@ ExternalResource& external_resource(spi::DeviceState& device) {
 }
 
 }  // namespace
-
-void detail::fork_external(spi::ForkMoment moment) noexcept {
-  auto& mutex = externals().mutex;
-  moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
-}
 
 Buffer spi::make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
   return external_resource(*segment->device).adopt(std::move(segment), offset, bytes, stream);

@@ -101,8 +101,4 @@ void BlockStore::put(Stored& block) noexcept {
   if (--out_ == 0) last = std::move(self_);
 }
 
-void BlockStore::fork(spi::ForkMoment moment) noexcept {
-  moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
-}
-
 }  // namespace weir::detail

@@ -6,10 +6,10 @@
 #include <memory>
 #include <mutex>
 
+#include "base/fork_mutex.hpp"
 #include "stream/releases.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/block.hpp"
-#include "weir/spi/fork_link.hpp"
 
 namespace weir::detail {
 
@@ -44,16 +44,13 @@ class BlockStore {
 
  private:
   struct Stored;
-  friend class spi::ForkLink;
-  void fork(spi::ForkMoment moment) noexcept;
   void put(Stored& block) noexcept;
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   Stored* free_ = nullptr;
   std::size_t out_ = 0;
   std::shared_ptr<MemoryResource> self_;
   ReleaseQueue queue_;
-  spi::ForkLink link_{*this};  // last
 };
 
 }  // namespace weir::detail

@@ -3,10 +3,10 @@
 
 #include <utility>
 
+#include "weir/error.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
-#include "weir/tensor.hpp"
 
 namespace weir {
 
@@ -137,10 +137,6 @@ MemoryKind Buffer::kind() const {
 spi::Location Buffer::location() const {
   const spi::Block& block = open_here("location");
   return {block.segment, block.offset + offset_};
-}
-
-Tensor Buffer::view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset) const {
-  return {share(), Layout::compact(dtype, std::move(shape), byte_offset)};
 }
 
 }  // namespace weir

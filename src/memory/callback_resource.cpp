@@ -8,12 +8,12 @@
 #include <new>
 #include <utility>
 
+#include "base/fork_mutex.hpp"
 #include "memory/adopted.hpp"
 #include "stream/releases.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
-#include "weir/spi/fork_link.hpp"
 
 namespace weir {
 namespace {
@@ -30,14 +30,10 @@ struct Lender {
     options.deallocate(address, bytes);
   }
 
-  void fork(spi::ForkMoment moment) noexcept {
-    moment == spi::ForkMoment::before ? mutex.lock() : mutex.unlock();
-  }
 
   const CallbackOptions options;
-  mutable std::mutex mutex;
+  mutable detail::ForkMutex mutex;
   ResourceStats stats;
-  spi::ForkLink link{*this};  // last
 };
 
 class CallbackResource final : public MemoryResource {

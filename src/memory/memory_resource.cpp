@@ -7,8 +7,9 @@
 
 #include "base/alignment.hpp"
 #include "weir/buffer.hpp"
-#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/resources.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir {
 namespace {

@@ -4,8 +4,9 @@
 
 #include "base/atomic_max.hpp"
 #include "memory/block_store.hpp"
-#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/paged_segment.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir {
 namespace {

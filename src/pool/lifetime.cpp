@@ -15,6 +15,12 @@ namespace {
 constinit sync::Mutex pools_mutex;
 constinit pool::Core* first_pool = nullptr;
 
+const detail::ForkStep step(2, [](spi::ForkMoment moment) noexcept {
+  if (moment == spi::ForkMoment::before) pools_mutex.lock();
+  for (auto* pool = first_pool; pool; pool = pool->next_pool) pool->fork(moment);
+  if (moment != spi::ForkMoment::before) pools_mutex.unlock();
+});
+
 // Let upstream's block wait for `last` of `stream`. Without memory to say so, it is leaked.
 void pass_on(const pool::Range& range, spi::StreamState& stream, std::uint64_t last) noexcept {
   spi::Block& block = *range.region->block;
@@ -28,12 +34,6 @@ void pass_on(const pool::Range& range, spi::StreamState& stream, std::uint64_t l
 }
 
 }  // namespace
-
-void detail::fork_pools(spi::ForkMoment moment) noexcept {
-  if (moment == spi::ForkMoment::before) pools_mutex.lock();
-  for (auto* pool = first_pool; pool; pool = pool->next_pool) pool->fork(moment);
-  if (moment != spi::ForkMoment::before) pools_mutex.unlock();
-}
 
 namespace pool {
 

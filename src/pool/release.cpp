@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/thrown_by.hpp"
-#include "ipc/leases.hpp"
+#include "memory/lent.hpp"
 #include "pool/pool_resource.hpp"
 
 namespace weir::pool {
@@ -100,7 +100,7 @@ void wait_for(const std::vector<spi::Point>& points) noexcept {
 // Waits twice, because memory that was away gets its last point on a borrowed stream when it comes home.
 std::size_t Core::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
-  if (is_exportable()) detail::settle_leases();
+  if (is_exportable()) detail::settle_lent();
   Lock lock(mutex_);
   const auto homes = homes_of_away();
   const auto points = pending_points(lock);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/thrown_by.hpp"
-#include "ipc/leases.hpp"
+#include "memory/lent.hpp"
 #include "pool/pool_resource.hpp"
 
 namespace weir::pool {
@@ -124,7 +124,7 @@ Range* Core::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortag
   };
   if (is_exportable()) {
     lock.unlock();
-    (void)detail::settle_leases();
+    (void)detail::settle_lent();
     lock.lock();
   }
   for (auto freed = arena_.freed;;) {

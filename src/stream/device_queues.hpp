@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/forks.hpp"
 #include "stream/releases.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
@@ -23,7 +24,7 @@ class DeviceQueues {
     return queues_->try_emplace(&device, device).first->second;
   }
 
-  void fork(spi::ForkMoment moment) noexcept { moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock(); }
+  void fork(spi::ForkMoment moment) noexcept { hold_across_fork(mutex_, moment); }
 
  private:
   sync::Mutex mutex_;

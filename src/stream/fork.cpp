@@ -4,14 +4,16 @@
 #include <new>
 #include <utility>
 
+#include "base/forks.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::spi {
 
 void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
-  moment == ForkMoment::before ? waiting_mutex_.lock() : waiting_mutex_.unlock();
+  detail::hold_across_fork(waiting_mutex_, moment);
   if (child) {
     watched_ = false;  // the watcher tells those that it has
     called_ = 0;

@@ -19,11 +19,9 @@ namespace {
 // One for all: streams and owners end beside each other, and both are rare.
 constinit sync::Mutex attachments_mutex;
 
-}  // namespace
+const detail::ForkStep step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });
 
-void detail::fork_attachments(spi::ForkMoment moment) noexcept {
-  moment == spi::ForkMoment::before ? attachments_mutex.lock() : attachments_mutex.unlock();
-}
+}  // namespace
 
 namespace spi {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/forks.hpp"
 #include "base/thrown_by.hpp"
 #include "stream/device_queues.hpp"
 #include "stream/watcher.hpp"
@@ -292,6 +293,12 @@ class SegmentRelease final : public Release {
 // For memory whose resource has counted it out.
 constinit DeviceQueues left_queues;
 
+const ForkStep step(5, [](spi::ForkMoment moment) noexcept {
+  if (moment == spi::ForkMoment::before) left_queues.fork(moment);
+  hold_across_fork(queues_mutex, moment);
+  if (moment != spi::ForkMoment::before) left_queues.fork(moment);
+});
+
 // Call `function` with each queue of that device, hand over hand: a queue that it has in its hands stays in the list.
 template <class Function>
 void for_each_queue(const spi::DeviceState& device, const Function& function) {
@@ -359,16 +366,6 @@ bool settle_releases(const spi::DeviceState& device) noexcept {
   bool some = false;
   for_each_queue(device, [&](ReleaseState& queue) { some = queue.settle(false) || some; });
   return some;
-}
-
-void fork_releases(spi::ForkMoment moment) noexcept {
-  if (moment == spi::ForkMoment::before) {
-    left_queues.fork(moment);
-    queues_mutex.lock();
-  } else {
-    queues_mutex.unlock();
-    left_queues.fork(moment);
-  }
 }
 
 }  // namespace weir::detail

@@ -3,6 +3,7 @@
 
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir {
 

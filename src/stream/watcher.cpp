@@ -26,6 +26,8 @@ void report_no_thread(std::error_code why) noexcept {
   }
 }
 
+const ForkStep step(6, [](spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); });
+
 }  // namespace
 
 Watcher& Watcher::get() { return never_ends<Watcher>(); }
@@ -158,7 +160,5 @@ void Watcher::fork(spi::ForkMoment moment) noexcept {
   }
   mutex_.unlock();
 }
-
-void fork_watcher(spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); }
 
 }  // namespace weir::detail

@@ -53,6 +53,4 @@ class Watcher {
   sync::Thread::id thread_;
 };
 
-void fork_watcher(spi::ForkMoment moment) noexcept;
-
 }  // namespace weir::detail

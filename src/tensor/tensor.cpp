@@ -19,4 +19,8 @@ Tensor::Tensor(Buffer buffer, Layout layout) : buffer_(std::move(buffer)), layou
 
 Tensor Tensor::share() const { return {buffer_.share(), layout_}; }
 
+Tensor Buffer::view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset) const {
+  return {share(), Layout::compact(dtype, std::move(shape), byte_offset)};
+}
+
 }  // namespace weir

@@ -8,6 +8,7 @@
 #include "expect.hpp"
 #include "fds.hpp"
 #include "vulkan/backend.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir::vulkan::test {
 

@@ -9,14 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "weir/buffer.hpp"
+#include "weir/device.hpp"
 #include "weir/error.hpp"
-#include "weir/memory_resource.hpp"
+#include "weir/fwd.hpp"
 #include "weir/spi/device_state.hpp"
-#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/segment.hpp"
-#include "weir/spi/stream_state.hpp"
+#include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/unique_fd.hpp"
+
+namespace weir {
+struct ResourceStats;
+}
 
 namespace weir::spi {
 
@@ -113,15 +116,5 @@ struct Backend {
   /// was done or not. Optional; absent = never.
   bool (*ended)() noexcept = nullptr;
 };
-
-/// The plain resource over one memory kind: one segment per buffer, released in stream order or, where the driver's
-/// release may block, by a thread of the library. Typed factories call it with their own `flags`, or with a source of
-/// their own, which lives as long as the resource; else it gets that of SegmentOps. `name` is "backend.kind". Throws
-/// unsupported when the device has no such kind, or cannot share it although `exportable`.
-ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
-                                  std::shared_ptr<Source> source = nullptr);
-
-/// Buffer over a segment that no resource made: imported, adopted. `bytes` from `offset` of it.
-Buffer make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);
 
 }  // namespace weir::spi

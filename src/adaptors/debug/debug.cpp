@@ -6,7 +6,7 @@
 
 #include "adaptors/adaptor.hpp"
 #include "adaptors/debug/quarantine.hpp"
-#include "ipc/leases.hpp"
+#include "memory/lent.hpp"
 #include "weir/spi/device_state.hpp"
 
 namespace weir {
@@ -30,7 +30,7 @@ class Debug final : public detail::Adaptor<DebugResource> {
 
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = upstream_->stats().reserved;
-    if (is_exportable()) detail::settle_leases();
+    if (is_exportable()) detail::settle_lent();
     keeper_->drain();  // what was closed is looked at, and kept
     keeper_->give_back_kept(detail::Keeper::Look::at_all);
     keeper_->drain();

@@ -25,10 +25,6 @@ bool out_of_sight(const spi::Segment& segment) noexcept {
 Keeper::Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how)
     : upstream_(std::move(upstream)), name_(std::move(name)), options_(options), give_back_(how), queue_(upstream_->device().state()) {}
 
-void Keeper::fork(spi::ForkMoment moment) noexcept {
-  moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
-}
-
 void Keeper::watch(Live::node_type guarded) noexcept {
   const std::scoped_lock lock(mutex_);
   guarded.mapped()->number = ++last_number_;

@@ -13,10 +13,10 @@
 #include <string>
 
 #include "adaptors/debug/guarded.hpp"
+#include "base/fork_mutex.hpp"
 #include "stream/releases.hpp"
 #include "weir/adaptors/debug.hpp"
 #include "weir/memory_resource.hpp"
-#include "weir/spi/fork_link.hpp"
 
 namespace weir::detail {
 
@@ -64,8 +64,6 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   };
   using Places = std::array<Expected, 2>;  ///< the second may be empty
 
-  friend class spi::ForkLink;
-  void fork(spi::ForkMoment moment) noexcept;
 
   /// All uses are over.
   void look_at_guards(Owned guarded) noexcept;
@@ -94,14 +92,13 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   std::atomic<std::uint64_t> given_back_{0};  // blocks
   ReleaseQueue queue_;
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   Live live_;
   std::uint64_t last_number_ = 0;
   Guarded* oldest_ = nullptr;  // kept
   Guarded* newest_ = nullptr;
   std::size_t kept_bytes_ = 0;
   bool ended_ = false;
-  spi::ForkLink link_{*this};  // last
 };
 
 }  // namespace weir::detail

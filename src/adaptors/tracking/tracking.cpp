@@ -7,6 +7,7 @@
 #include <map>
 
 #include "adaptors/adaptor.hpp"
+#include "base/fork_mutex.hpp"
 
 namespace weir {
 namespace {
@@ -45,15 +46,9 @@ class Book {
   }
 
  private:
-  friend class spi::ForkLink;
-  void fork(spi::ForkMoment moment) noexcept {
-    moment == spi::ForkMoment::before ? mutex_.lock() : mutex_.unlock();
-  }
-
-  std::mutex mutex_;
+  detail::ForkMutex mutex_;
   Records records_;
   std::uint64_t last_number_ = 0;
-  spi::ForkLink link_{*this};  // last
 };
 
 std::vector<void*> capture(std::size_t depth) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
 
-#include "ipc/leases.hpp"
-#include "weir/spi/backend.hpp"
+#include "memory/lent.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir {
 
-// Of parts of the library that pools only ask: nobody leases anything here, and every resource is the one below.
-bool detail::settle_leases() { return false; }
+// Of parts of the library that pools only ask: nobody lends anything here, and every resource is the one below.
+bool detail::settle_lent() { return false; }
 std::span<const KindInfo> Device::kinds() const noexcept { return state_->kinds; }
 const KindInfo* Device::find(MemoryKind) const noexcept { return nullptr; }
 MemoryKind Device::default_kind() const noexcept { return {}; }

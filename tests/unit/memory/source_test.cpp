@@ -12,7 +12,7 @@
 #include "stream/releases.hpp"
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
-#include "weir/spi/backend.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir {
 namespace {
