@@ -90,7 +90,7 @@ struct Allocator::State {
 
   void* keep(Buffer buffer) {
     void* const address = address_of(buffer);
-    buffers.put(address, std::move(buffer));
+    buffers.insert(address, std::move(buffer));
     return address;
   }
 

@@ -112,7 +112,7 @@ Buffer wrap(const Device& device, const ExternalBuffer& external, std::function<
   auto segment = spi::Ref<spi::Segment>::adopt(
       Memory::wrap(state.logical(), {external.buffer, external.memory, external.memory_offset, external.bytes,
                                      static_cast<std::byte*>(external.host)}));
-  Buffer buffer = spi::make_external_buffer(segment, 0, external.bytes, stream);
+  Buffer buffer = spi::make_adopted_buffer(segment, 0, external.bytes, stream);
   segment->owner_release = std::move(release);
   return buffer;
 }

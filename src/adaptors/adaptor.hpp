@@ -116,7 +116,7 @@ class Adaptor : public Interface {
             [](MemoryResource* one) { static_cast<Adaptor*>(one)->abandon(); }};
   }
 
-  [[nodiscard]] LeaningLock& lock() const noexcept { return lock_; }
+  [[nodiscard]] BiasedLock& lock() const noexcept { return lock_; }
   // Under lock(), for adaptors that decide by them.
   [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
   [[nodiscard]] std::size_t live() const noexcept { return live_; }
@@ -147,7 +147,7 @@ class Adaptor : public Interface {
   }
 
   std::mutex handle_mutex_;  // one new handle at a time
-  mutable LeaningLock lock_;
+  mutable BiasedLock lock_;
   std::size_t handles_ = 1;  // groups of them that share a count
   std::size_t live_ = 0;
   std::size_t in_use_ = 0;

@@ -8,7 +8,7 @@ namespace weir::detail {
 
 /// Make `word` at least `value`.
 template <class T>
-void raise(sync::Atomic<T>& word, T value) noexcept {
+void atomic_max(sync::Atomic<T>& word, T value) noexcept {
   auto seen = word.load(std::memory_order_relaxed);
   while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
   }

@@ -10,17 +10,17 @@ namespace weir::detail {
 
 /// While one exists, this thread is such a thread. It must not use an application's native stream: its owner may have
 /// destroyed it.
-class OwnThread {
+class LibraryThread {
  public:
-  OwnThread() noexcept : before_(std::exchange(flag(), true)) {}
-  ~OwnThread() { flag() = before_; }
-  OwnThread(const OwnThread&) = delete;
-  OwnThread& operator=(const OwnThread&) = delete;
+  LibraryThread() noexcept : before_(std::exchange(flag(), true)) {}
+  ~LibraryThread() { flag() = before_; }
+  LibraryThread(const LibraryThread&) = delete;
+  LibraryThread& operator=(const LibraryThread&) = delete;
 
   [[nodiscard]] static bool here() noexcept { return flag(); }
 
  private:
-  static bool& flag() noexcept { return sync::flag_of_thread<OwnThread>(); }
+  static bool& flag() noexcept { return sync::flag_of_thread<LibraryThread>(); }
 
   bool before_;
 };

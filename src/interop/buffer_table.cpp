@@ -26,9 +26,9 @@ struct Slot {
 };
 
 /// Open addressing: a slot stands at its hash or behind it, with nothing empty between.
-class alignas(64) Shard {
+class alignas(64) Stripe {
  public:
-  void put(const void* address, Buffer& buffer) {
+  void add(const void* address, Buffer& buffer) {
     const std::scoped_lock guard(lock);
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
     insert(address, buffer);
@@ -53,7 +53,7 @@ class alignas(64) Shard {
     return used_;
   }
 
-  mutable detail::LeaningLock lock;
+  mutable detail::BiasedLock lock;
 
  private:
   std::size_t home(const void* address) const noexcept {
@@ -97,25 +97,25 @@ class alignas(64) Shard {
 }  // namespace
 
 struct BufferTable::State {
-  Shard& of(const void* address) noexcept { return shards.at(hash(address) >> 60U); }
+  Stripe& of(const void* address) noexcept { return stripes.at(hash(address) >> 60U); }
 
   void fork(spi::ForkMoment moment) noexcept {
-    for (Shard& shard : shards) detail::hold_across_fork(shard.lock, moment);
+    for (Stripe& stripe : stripes) detail::hold_across_fork(stripe.lock, moment);
   }
 
-  std::array<Shard, 16> shards;
+  std::array<Stripe, 16> stripes;
   spi::ForkLink link{*this};  // last
 };
 
 BufferTable::BufferTable() : state_(std::make_unique<State>()) {}
 BufferTable::~BufferTable() = default;
 
-void BufferTable::put(const void* address, Buffer buffer) { state_->of(address).put(address, buffer); }
+void BufferTable::insert(const void* address, Buffer buffer) { state_->of(address).add(address, buffer); }
 Buffer BufferTable::take(const void* address) noexcept { return state_->of(address).take(address); }
 
 std::size_t BufferTable::size() const noexcept {
   std::size_t sum = 0;
-  for (const Shard& shard : state_->shards) sum += shard.size();
+  for (const Stripe& stripe : state_->stripes) sum += stripe.size();
   return sum;
 }
 

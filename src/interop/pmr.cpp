@@ -74,7 +74,7 @@ void* PmrResource::do_allocate(std::size_t bytes, std::size_t alignment) {
     address = buffer.host_data() + bytes_to_aligned(buffer.host_data(), alignment);
   }
   if (auto& timeline = lane.state(); !timeline.reached(timeline.issued())) lane.synchronize();
-  state_->buffers.put(address, std::move(buffer));
+  state_->buffers.insert(address, std::move(buffer));
   return address;
 }
 

@@ -172,7 +172,7 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   segment->set_id(wire.segment);
   segment->lease = std::move(lease);
   stream.wait(ready);
-  return spi::make_external_buffer(std::move(segment), wire.offset, wire.size, stream);
+  return spi::make_adopted_buffer(std::move(segment), wire.offset, wire.size, stream);
 }
 
 }  // namespace weir

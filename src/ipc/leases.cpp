@@ -118,7 +118,7 @@ class Leases {
     std::array<epoll_event, 64> events;
     constexpr int most = static_cast<int>(events.size());
     constexpr int linger = 50;  // milliseconds
-    const OwnThread mark;
+    const LibraryThread mark;
     const auto process = fork_generation;
     Lock lock(mutex_);
     for (int timeout = linger;;) {

@@ -16,9 +16,9 @@ namespace {
 
 /// What `memory_resource()` of such a buffer is: one per device. It makes nothing itself; asked for memory (by
 /// `Buffer::copy_to(stream)`), it asks the device's default resource.
-class ExternalResource final : public MemoryResource, public detail::ReleaseListener {
+class AdoptedResource final : public MemoryResource, public detail::ReleaseListener {
  public:
-  explicit ExternalResource(spi::DeviceState& device)
+  explicit AdoptedResource(spi::DeviceState& device)
       : MemoryResource(Device(device), std::string(device.backend->name) + ".external", traits(device)),
         fallback_(spi::make_segment_resource(device, device.default_kind, false)),
         blocks_(device) {}
@@ -76,30 +76,30 @@ class ExternalResource final : public MemoryResource, public detail::ReleaseList
   std::atomic<std::uint64_t> adopted_{0};
 };
 
-struct Externals {
+struct AdoptedResources {
   std::mutex mutex;
-  std::map<spi::DeviceState*, std::shared_ptr<ExternalResource>> of;
+  std::map<spi::DeviceState*, std::shared_ptr<AdoptedResource>> of;
 };
 
-Externals& externals() { return detail::never_ends<Externals>(); }
+AdoptedResources& adopted_resources() { return detail::never_ends<AdoptedResources>(); }
 
-const detail::ForkStep step(3, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(externals().mutex, moment); });
+const detail::ForkStep step(3, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(adopted_resources().mutex, moment); });
 
-ExternalResource& external_resource(spi::DeviceState& device) {
-  const std::scoped_lock lock(externals().mutex);
-  auto& resource = externals().of[&device];
-  if (!resource) resource = std::make_shared<ExternalResource>(device);
+AdoptedResource& adopted_resource(spi::DeviceState& device) {
+  const std::scoped_lock lock(adopted_resources().mutex);
+  auto& resource = adopted_resources().of[&device];
+  if (!resource) resource = std::make_shared<AdoptedResource>(device);
   return *resource;
 }
 
 }  // namespace
 
-Buffer spi::make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
-  return external_resource(*segment->device).adopt(std::move(segment), offset, bytes, stream);
+Buffer spi::make_adopted_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
+  return adopted_resource(*segment->device).adopt(std::move(segment), offset, bytes, stream);
 }
 
 Buffer detail::adopt_nothing(spi::DeviceState& device, const Stream& stream) {
-  return external_resource(device).allocate(0, stream);
+  return adopted_resource(device).allocate(0, stream);
 }
 
 Buffer detail::adopt_address(spi::DeviceState& device, std::uint64_t address, std::size_t bytes, bool read_only,
@@ -112,7 +112,7 @@ Buffer detail::adopt_address(spi::DeviceState& device, std::uint64_t address, st
   }
   auto segment = spi::Ref<spi::Segment>::adopt(wrap(device, address, bytes));
   segment->read_only = read_only;
-  Buffer buffer = spi::make_external_buffer(segment, 0, bytes, stream);
+  Buffer buffer = spi::make_adopted_buffer(segment, 0, bytes, stream);
   segment->owner_release = std::move(release);
   return buffer;
 }

@@ -40,7 +40,7 @@ struct BlockStore::Stored final : spi::Block, Release {
     const auto bytes = segment->size;
     give_back(*std::exchange(segment, nullptr));
     listener->segment_released(bytes);
-    store->put(*this);
+    store->recycle(*this);
   }
 
   BlockStore* store = nullptr;
@@ -93,7 +93,7 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
   stored.run();
 }
 
-void BlockStore::put(Stored& block) noexcept {
+void BlockStore::recycle(Stored& block) noexcept {
   block.offset = block.size = 0;
   std::shared_ptr<MemoryResource> last;  // goes after the lock
   const std::scoped_lock lock(mutex_);

@@ -44,7 +44,7 @@ class BlockStore {
 
  private:
   struct Stored;
-  void put(Stored& block) noexcept;
+  void recycle(Stored& block) noexcept;
 
   ForkMutex mutex_;
   Stored* free_ = nullptr;

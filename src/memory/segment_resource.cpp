@@ -13,12 +13,12 @@ namespace {
 
 class Counters {
  public:
-  void reserve(std::size_t bytes) noexcept { detail::raise(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
+  void reserve(std::size_t bytes) noexcept { detail::atomic_max(peak_reserved_, reserved_.fetch_add(bytes) + bytes); }
   void unreserve(std::size_t bytes) noexcept { reserved_.fetch_sub(bytes); }
   void allocate(std::size_t bytes) noexcept {
     ++live_;
     ++allocations_;
-    detail::raise(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
+    detail::atomic_max(peak_in_use_, in_use_.fetch_add(bytes) + bytes);
   }
   void deallocate(std::size_t bytes) noexcept {
     --live_;

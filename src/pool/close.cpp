@@ -10,7 +10,7 @@
 namespace weir::pool {
 
 // The buffer counts as live until the end, so that neither its cache nor the pool goes before.
-void Core::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept {
+void PoolResource::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept {
   if (spi::Uses* const uses = range.take_uses(); uses && !uses->empty()) {
     if (!uses->known_reached()) {
       if (!wait_together(cache, range, bytes, *uses)) wait_elsewhere(cache, range, bytes, *uses);
@@ -19,15 +19,15 @@ void Core::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept 
     uses->clear();
     if (keep_at_home(cache, range, bytes)) return;
   }
-  cache.leave(range);
+  cache.give_back(range);
   count(cache, bytes);
 }
 
-void Core::count(Cache& cache, std::size_t bytes) noexcept {
+void PoolResource::count(Cache& cache, std::size_t bytes) noexcept {
   if (!cache.close(bytes)) count_flagged(cache);
 }
 
-void Core::count_flagged(Cache& cache) noexcept {
+void PoolResource::count_flagged(Cache& cache) noexcept {
   Shard& shard = cache.shard;
   ResourcePtr keep;  // goes last, maybe with the pool
   if (cache.closes.flags() & CloseCount::releases) keep = handle_or_none();
@@ -58,7 +58,7 @@ void Core::count_flagged(Cache& cache) noexcept {
 }
 
 // Join the ranges of the cache that wait for one point, if this one waits for that and no other.
-bool Core::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
+bool PoolResource::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   auto& entries = uses.entries();
   if (entries.size() != 1) return false;
   const auto entry = entries.back();
@@ -74,7 +74,7 @@ bool Core::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Use
 }
 
 // The range belongs to the queues of the streams that it waits for, one after another, and comes back from the last.
-void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
+void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   for (auto& entry : uses.entries()) {
     if (entry.how == spi::Points::How::keep) continue;  // it may be closed, and its shard may end
     try {
@@ -109,37 +109,37 @@ void Core::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Us
   wait_on(range);
 }
 
-void Core::wait_on(Range& range) noexcept {
+void PoolResource::wait_on(Range& range) noexcept {
   do {
     spi::Uses& uses = *range.taken_uses();
     const auto next = uses.entries().back();
-    if (next.stream->after(next.value, uses, &Core::passed, !next.tag, &alone_)) return;
+    if (next.stream->after(next.value, uses, &PoolResource::passed, !next.tag, &alone_)) return;
     const spi::Kept stream(*next.stream);
     range.next = nullptr;
     if (!drop_points(&range)) return;
   } while (true);
 }
 
-void Core::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
+void PoolResource::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
   const auto range_of = [](spi::Waiter& one) -> Range& {
     return static_cast<Range&>(static_cast<spi::Uses&>(one).block);
   };
   Range* several = &range_of(waiter);
-  Core& core = several->cache->shard.core;
+  PoolResource& pool = several->cache->shard.pool;
   several->next = nullptr;
-  while (spi::Waiter* const next = others.next(&Core::passed)) {
+  while (spi::Waiter* const next = others.next(&PoolResource::passed)) {
     Range& range = range_of(*next);
-    if (&range.cache->shard.core != &core) break;
+    if (&range.cache->shard.pool != &pool) break;
     others.take();
     range.next = std::exchange(several, &range);
   }
-  for (Range* further = core.drop_points(several); further;) {
-    core.wait_on(*std::exchange(further, static_cast<Range*>(further->next)));
+  for (Range* further = pool.drop_points(several); further;) {
+    pool.wait_on(*std::exchange(further, static_cast<Range*>(further->next)));
   }
 }
 
 // Ranges of one cache that come back together, as a list through `next`.
-struct Core::Returned {
+struct PoolResource::Returned {
   /// With those that waited with it.
   void add(Range& range) noexcept {
     range.next = first;
@@ -152,7 +152,7 @@ struct Core::Returned {
 
 // The last points of these ranges have passed, all on one stream, which the caller keeps. Returns those that wait for
 // another one next; the others come back, and without any of the former the pool may be gone.
-Range* Core::drop_points(Range* several) noexcept {
+Range* PoolResource::drop_points(Range* several) noexcept {
   Range* further = nullptr;
   Shard* ended = nullptr;  // linked through `next`
   Returned back;
@@ -184,12 +184,12 @@ Range* Core::drop_points(Range* several) noexcept {
   return further;
 }
 
-void Core::come_back(Returned& ranges, Shard*& ended) noexcept {
+void PoolResource::come_back(Returned& ranges, Shard*& ended) noexcept {
   constexpr std::size_t everything = ~std::size_t{0};
   const auto [first, last, count] = std::exchange(ranges, {});
   Cache& cache = *first->cache;
   Shard& home = cache.shard;
-  cache.leave(*first, *last);
+  cache.give_back(*first, *last);
   list(cache);
   away_ -= count;
   if ((home.away -= count) == 0 && home.awaits) {
@@ -201,7 +201,7 @@ void Core::come_back(Returned& ranges, Shard*& ended) noexcept {
   take_out_if_removable(home, ended);
 }
 
-void Core::take_out_if_removable(Shard& shard, Shard*& ended) noexcept {
+void PoolResource::take_out_if_removable(Shard& shard, Shard*& ended) noexcept {
   if (!removable(shard)) return;
   take_out(shard);
   shard.next = std::exchange(ended, &shard);

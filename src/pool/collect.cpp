@@ -17,7 +17,7 @@ constexpr std::size_t most_at_once = 16;  // streams
 
 // Take over what streams have cached in classes of that sort, and what they are done with. Streams are asked, and may
 // end, without the lock. Returns how many points that somebody waited for have passed.
-std::size_t Core::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
+std::size_t PoolResource::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
   std::array<Asked, most_at_once> asked{};
   std::size_t count = 0;
   const auto add = [&](Shard& shard) {
@@ -56,7 +56,7 @@ std::size_t Core::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
 
 // Everything, however much it is: before a request fails, and for trim(). What a stream was waited for by may wait for
 // another one next, which was asked already, or be its own stream's to give: again, then.
-void Core::look_at_all(Lock& lock) {
+void PoolResource::look_at_all(Lock& lock) {
   constexpr std::size_t everything = ~std::size_t{0};
   constexpr int most_rounds = 8;  // for those who keep on closing meanwhile
   std::size_t passed = 1;
@@ -67,7 +67,7 @@ void Core::look_at_all(Lock& lock) {
   }
 }
 
-std::size_t Core::ask(std::span<Asked> asked, std::size_t ranges) noexcept {
+std::size_t PoolResource::ask(std::span<Asked> asked, std::size_t ranges) noexcept {
   std::size_t passed = 0;
   for (Asked& one : asked) {
     if (one.awaited) passed += one.shard->stream.settle(ranges);
@@ -77,7 +77,7 @@ std::size_t Core::ask(std::span<Asked> asked, std::size_t ranges) noexcept {
 }
 
 // One barrier for all caches of other threads. A thread that is stopped inside its own is not waited for.
-void Core::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept {
+void PoolResource::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept {
   constexpr unsigned patience = 100;
   const auto each = [&](auto function) {
     for (const Asked& one : asked) {
@@ -101,7 +101,7 @@ void Core::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) 
 
 // What the stream is done with goes to everybody, the rest to what it alone may use, if there is memory for that. What
 // was closed after `outside` stays: others may have used it since.
-void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept {
+void PoolResource::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept {
   constexpr std::size_t at_once = 64;
   const auto outside = progress.outside, over = progress.over;
   auto& pending = cache.shard.pending;
@@ -114,7 +114,7 @@ void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, E
     if ((outside != 0 && range.closed_at() >= outside) || (!is_over && !pending)) return false;
     range.closed_at(usable_at);
     range.shard = is_over ? nullptr : &cache.shard;
-    arena_.put(range);
+    arena_.make_free(range);
     return true;
   };
   const auto take_some = [&] {
@@ -136,13 +136,13 @@ void Core::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, E
   if (cache.has_returned()) list(cache);  // by somebody who did not see the flag
 }
 
-void Core::clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept {
+void PoolResource::clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept {
   for (; ranges != 0 && shard.has_pending() && shard.pending->first().closed_at() <= over; --ranges) {
     arena_.clear(shard.pending->first());
   }
 }
 
-void Core::list(Cache& cache) noexcept {
+void PoolResource::list(Cache& cache) noexcept {
   if ((cache.closes.flags() & CloseCount::unlisted) == 0) return;
   cache.closes.clear(CloseCount::unlisted);
   ++cache.shard.unemptied;
@@ -150,7 +150,7 @@ void Core::list(Cache& cache) noexcept {
 }
 
 // At the end of the ring.
-void Core::link_asked(Shard& shard) noexcept {
+void PoolResource::link_asked(Shard& shard) noexcept {
   if (shard.next_asked) return;
   ++asked_count_;
   if (!asked_) {
@@ -162,7 +162,7 @@ void Core::link_asked(Shard& shard) noexcept {
   shard.previous_asked->next_asked = asked_->previous_asked = &shard;
 }
 
-void Core::unlink_asked(Shard& shard) noexcept {
+void PoolResource::unlink_asked(Shard& shard) noexcept {
   if (!shard.next_asked) return;
   --asked_count_;
   if (asked_ == &shard) asked_ = shard.next_asked == &shard ? nullptr : shard.next_asked;
@@ -172,18 +172,18 @@ void Core::unlink_asked(Shard& shard) noexcept {
 }
 
 // Whether it belongs into the ring may have changed.
-void Core::settle_place(Shard& shard) noexcept {
+void PoolResource::settle_place(Shard& shard) noexcept {
   const bool worth_it = shard.unemptied != 0 || shard.awaited != 0 || shard.has_pending();
   worth_it ? link_asked(shard) : unlink_asked(shard);
 }
 
-void Core::note(Cache& cache) noexcept {
+void PoolResource::note(Cache& cache) noexcept {
   const auto now = cache.in_use();
   noted_in_use_ += now - std::exchange(cache.noted_in_use, now);
   peak_in_use_ = std::max({peak_in_use_, noted_in_use_, cache.peak()});
 }
 
 // Whether there is closed memory that a request could have later.
-bool Core::has_pending() const noexcept { return away_ != 0 || asked_; }
+bool PoolResource::has_pending() const noexcept { return away_ != 0 || asked_; }
 
 }  // namespace weir::pool

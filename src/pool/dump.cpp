@@ -117,7 +117,7 @@ void write(std::ostream& out, const Shard& shard, std::size_t waiting, Closed& c
 
 }  // namespace
 
-std::string Core::dump() const {
+std::string PoolResource::dump() const {
   std::ostringstream out;
   out << "{\"pool\":" << Quoted{name()} << ",\"device\":" << Quoted{device().state().describe()} << ",\"stats\":";
   write(out, pool_stats());

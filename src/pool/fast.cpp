@@ -14,7 +14,7 @@ constexpr std::size_t most_caches = 64;  // of a stream; threads beyond share on
 }  // namespace
 
 // The usual way calls nothing, so it keeps no registers for what comes after a call.
-spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
+spi::Block* PoolResource::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const cache = static_cast<Cache*>(request.stream->state().attached(this, sync::this_thread()));
   if (!cache || request.alignment > cache->less_than_unit + 1) [[unlikely]]
     return nullptr;
@@ -25,14 +25,14 @@ spi::Block* Core::do_allocate_cached(const spi::Request& request) noexcept {
   Range* const range = cache->take(wanted);
   if (range) [[likely]]
     cache->begin(*range, request.bytes);
-  detail::LeaningLock::leave(seat);
+  detail::BiasedLock::exit(seat);
   if (!range && cache->has_returned()) [[unlikely]]
     return take_slowly(*cache, request);
   return range;
 }
 
 // From the cache all the same; null also for an alignment that it does not have.
-spi::Block* Core::take_slowly(Cache& cache, const spi::Request& request) noexcept {
+spi::Block* PoolResource::take_slowly(Cache& cache, const spi::Request& request) noexcept {
   if (request.alignment > cache.less_than_unit + 1) return nullptr;
   const auto wanted = cache.granules(request.bytes);
   const auto take = [&] { return wanted > rounded_up_to ? cache.take_large(wanted) : cache.take(wanted); };
@@ -43,7 +43,7 @@ spi::Block* Core::take_slowly(Cache& cache, const spi::Request& request) noexcep
   return range;
 }
 
-spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
+spi::Block* PoolResource::do_allocate(const spi::Request& request, Shortage& shortage) {
   spi::StreamState& stream = request.stream->state();
   auto* cache = static_cast<Cache*>(stream.attached(this, sync::this_thread()));
   const bool known = cache != nullptr;
@@ -71,7 +71,7 @@ spi::Block* Core::do_allocate(const spi::Request& request, Shortage& shortage) {
   return range;
 }
 
-void Core::do_deallocate(spi::Block& block) noexcept {
+void PoolResource::do_deallocate(spi::Block& block) noexcept {
   auto& range = static_cast<Range&>(block);
   Cache& cache = *range.cache;
   const auto bytes = range.size;
@@ -80,7 +80,7 @@ void Core::do_deallocate(spi::Block& block) noexcept {
     close_slowly(cache, range, bytes);
 }
 
-Shard& Core::shard_of(spi::StreamState& stream) {
+Shard& PoolResource::shard_of(spi::StreamState& stream) {
   if (void* const known = stream.attached(this)) return *static_cast<Shard*>(known);
   auto made = std::make_unique<Shard>(*this, stream);
   {
@@ -101,7 +101,7 @@ Shard& Core::shard_of(spi::StreamState& stream) {
   return *static_cast<Shard*>(attached);
 }
 
-Cache& Core::cache_of(spi::StreamState& stream, sync::ThreadId thread) {
+Cache& PoolResource::cache_of(spi::StreamState& stream, sync::ThreadId thread) {
   Shard& shard = shard_of(stream);
   const auto add = [&](std::unique_ptr<Cache> cache) -> Cache& {
     cache->closes.set(shard.flags);

@@ -13,7 +13,7 @@ namespace weir {
 namespace {
 
 constinit sync::Mutex pools_mutex;
-constinit pool::Core* first_pool = nullptr;
+constinit pool::PoolResource* first_pool = nullptr;
 
 const detail::ForkStep step(2, [](spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) pools_mutex.lock();
@@ -37,7 +37,7 @@ void pass_on(const pool::Range& range, spi::StreamState& stream, std::uint64_t l
 
 namespace pool {
 
-Core::Core(ResourcePtr upstream, const PoolOptions& options)
+PoolResource::PoolResource(ResourcePtr upstream, const PoolOptions& options)
     : Pool(upstream->device(), "pool(" + upstream->name() + ")",
            {.kind = upstream->kind(),
             .host_accessible = upstream->is_host_accessible(),
@@ -61,7 +61,7 @@ Core::Core(ResourcePtr upstream, const PoolOptions& options)
   first_pool = this;
 }
 
-Core::~Core() {
+PoolResource::~PoolResource() {
   {
     const std::scoped_lock lock(pools_mutex);
     (previous_pool ? previous_pool->next_pool : first_pool) = next_pool;
@@ -70,7 +70,7 @@ Core::~Core() {
   give_back_all();
 }
 
-void Core::fork(spi::ForkMoment moment) noexcept {
+void PoolResource::fork(spi::ForkMoment moment) noexcept {
   const bool before = moment == spi::ForkMoment::before;
   if (before) mutex_.lock();
   if (moment == spi::ForkMoment::child) {
@@ -98,16 +98,16 @@ void visit(const ForEach& for_each_cache) noexcept {
 
 }  // namespace
 
-void Core::visit_caches() noexcept {
+void PoolResource::visit_caches() noexcept {
   visit([this](auto function) { for_each_cache(function); });
 }
 
-void Core::visit_caches_of(Shard& shard) noexcept {
+void PoolResource::visit_caches_of(Shard& shard) noexcept {
   visit([&shard](auto function) { shard.for_each_cache(function); });
 }
 
 // The handle there is; or, when the last was dropped and somebody asks a buffer, a new one.
-ResourcePtr Core::do_handle() {
+ResourcePtr PoolResource::do_handle() {
   const std::scoped_lock one_at_a_time(pools_mutex);
   if (auto handle = weak_from_this().lock()) return handle;
   {
@@ -117,12 +117,12 @@ ResourcePtr Core::do_handle() {
     abandoned_ = 0;
     for (Shard* shard = shards_; shard; shard = shard->next) clear_flags(*shard, CloseCount::abandoned);
   }
-  return {static_cast<Pool*>(this), [](Pool* pool) { static_cast<Core*>(pool)->abandon(); }};
+  return {static_cast<Pool*>(this), [](Pool* pool) { static_cast<PoolResource*>(pool)->abandon(); }};
 }
 
 // The last handle is gone: the pool goes with the last buffer. Whoever closes one looks at the flags in the step in which it is
 // counted, so that of the last close and this one sees the other.
-void Core::abandon() noexcept {
+void PoolResource::abandon() noexcept {
   {
     const Lock lock(mutex_);
     if (--handles_ != 0) return;
@@ -145,34 +145,34 @@ void Core::abandon() noexcept {
   delete this;
 }
 
-void Core::set_flags(Shard& shard, std::uint64_t flags) noexcept {
+void PoolResource::set_flags(Shard& shard, std::uint64_t flags) noexcept {
   shard.flags |= flags;
   shard.for_each_cache([&](Cache& cache) { cache.closes.set(flags); });
 }
 
-void Core::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
+void PoolResource::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
   const auto kept = shard.flags & CloseCount::releases;  // of the pool
   shard.flags = (shard.flags & ~flags) | kept;
   shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags & ~kept); });
 }
 
-const spi::AttachmentEvents Core::stream_events{
+const spi::AttachmentEvents PoolResource::stream_events{
     [](void* object) noexcept {
       auto& shard = *static_cast<Shard*>(object);
-      if (!shard.unlinked.load(std::memory_order_acquire)) shard.core.stream_forgotten(shard);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.pool.stream_forgotten(shard);
     },
     [](void* object, std::uint64_t last) noexcept {
       auto& shard = *static_cast<Shard*>(object);
-      if (!shard.unlinked.load(std::memory_order_acquire)) shard.core.stream_closed(shard, last);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.pool.stream_closed(shard, last);
     },
     [](void* object) noexcept {
       auto& shard = *static_cast<Shard*>(object);
       if (shard.unlinked.load(std::memory_order_acquire)) return spi::AttachmentEvents::Answer::done;
-      return shard.core.stream_over(shard);
+      return shard.pool.stream_over(shard);
     }};
 
 // Live buffers need the stream's position when they are closed. The use that they have is given up with the last of them.
-void Core::stream_forgotten(Shard& shard) noexcept {
+void PoolResource::stream_forgotten(Shard& shard) noexcept {
   const Lock lock(mutex_);
   if (shard.flags & CloseCount::orphaned) return;  // since it was forgotten before
   set_flags(shard, CloseCount::orphaned);
@@ -182,13 +182,13 @@ void Core::stream_forgotten(Shard& shard) noexcept {
   clear_flags(shard, CloseCount::orphaned);
 }
 
-void Core::stream_closed(Shard& shard, std::uint64_t last) noexcept {
+void PoolResource::stream_closed(Shard& shard, std::uint64_t last) noexcept {
   const Lock lock(mutex_);
   shard.closed = true;
   shard.last = last;
 }
 
-spi::AttachmentEvents::Answer Core::stream_over(Shard& shard) noexcept {
+spi::AttachmentEvents::Answer PoolResource::stream_over(Shard& shard) noexcept {
   using Answer = spi::AttachmentEvents::Answer;
   constexpr std::size_t at_once = 256;  // ranges
   const Lock lock(mutex_);
@@ -202,14 +202,14 @@ spi::AttachmentEvents::Answer Core::stream_over(Shard& shard) noexcept {
 }
 
 // All that the stream had is everybody's.
-void Core::empty_over(Shard& shard, std::size_t ranges) noexcept {
+void PoolResource::empty_over(Shard& shard, std::size_t ranges) noexcept {
   const Asked itself{&shard, false, true, {0, shard.last}};
   empty_caches({&itself, 1}, {}, {1, ranges});
   clear_pending(shard, shard.last, ranges);
   settle_place(shard);
 }
 
-void Core::link(Shard& shard) noexcept {
+void PoolResource::link(Shard& shard) noexcept {
   shard.previous = nullptr;
   shard.next = shards_;
   if (shards_) shards_->previous = &shard;
@@ -218,14 +218,14 @@ void Core::link(Shard& shard) noexcept {
   shard.flags |= pool_flags_;
 }
 
-void Core::unlink(Shard& shard) noexcept {
+void PoolResource::unlink(Shard& shard) noexcept {
   (shard.previous ? shard.previous->next : shards_) = shard.next;
   if (shard.next) shard.next->previous = shard.previous;
   --shard_count_;
 }
 
 // It ends; what it has counted stays.
-void Core::take_out(Shard& shard) noexcept {
+void PoolResource::take_out(Shard& shard) noexcept {
   unlink_asked(shard);
   unlink(shard);
   shard.unlinked.store(true, std::memory_order_release);
@@ -238,23 +238,23 @@ void Core::take_out(Shard& shard) noexcept {
 }
 
 // Its stream is over, and nothing of it is anywhere.
-bool Core::removable(const Shard& shard) noexcept {
+bool PoolResource::removable(const Shard& shard) noexcept {
   return shard.over && shard.pins == 0 && shard.away == 0 && shard.awaited == 0 && shard.unemptied == 0 &&
          !shard.has_pending();
 }
 
 // End a shard that was taken out. Needs no lock, and not the pool.
-void Core::dispose(Shard* shard) noexcept {
+void PoolResource::dispose(Shard* shard) noexcept {
   if (!shard) return;
   {
     spi::AttachmentLock streams_stay;
-    streams_stay.detach(shard->stream, &shard->core);
+    streams_stay.detach(shard->stream, &shard->pool);
   }
   delete shard;
 }
 
 // Every buffer is closed and every handle gone. Upstream's blocks learn who still uses them, and wait for that.
-void Core::give_back_all() noexcept {
+void PoolResource::give_back_all() noexcept {
   {
     spi::AttachmentLock streams_stay;
     for (Shard* shard = shards_; shard; shard = shard->next) streams_stay.detach(shard->stream, this);

@@ -12,33 +12,33 @@
 namespace weir {
 namespace pool {
 
-PoolPtr Core::make(ResourcePtr upstream, const PoolOptions& options) {
+PoolPtr PoolResource::make(ResourcePtr upstream, const PoolOptions& options) {
   (void)sync::has_heavy_barrier();  // asked now, not by the first allocation
-  PoolPtr pool(new Core(std::move(upstream), options), [](Core* core) { core->abandon(); });
-  auto& core = static_cast<Core&>(*pool);
-  if (options.paged && !options.exportable) core.reserve_addresses();
-  if (!core.pages_) core.arena_.largest_small = core.segment_bytes_ / granule;
+  PoolPtr pool(new PoolResource(std::move(upstream), options), [](PoolResource* made) { made->abandon(); });
+  auto& made = static_cast<PoolResource&>(*pool);
+  if (options.paged && !options.exportable) made.reserve_addresses();
+  if (!made.pages_) made.arena_.largest_small = made.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;
   Shortage shortage;
   if (options.initial_bytes <= most_bytes) {
     const auto granules = granules_for(options.initial_bytes);
     const auto bytes = static_cast<std::size_t>(granules) * granule;
-    Lock lock(core.mutex_);
-    if (core.pages_ ? core.add_first_pages(granules, lock, shortage)
-                    : core.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
+    Lock lock(made.mutex_);
+    if (made.pages_ ? made.add_first_pages(granules, lock, shortage)
+                    : made.add_region(nullptr, false, bytes, bytes, lock, shortage)) {
       return pool;
     }
   } else {
     shortage.limit = most_bytes;
   }
   shortage.requested = options.initial_bytes;
-  shortage.resource = core.name();
-  if (shortage.device.empty()) shortage.device = core.device().state().describe();
+  shortage.resource = made.name();
+  if (shortage.device.empty()) shortage.device = made.device().state().describe();
   throw OutOfMemory(std::move(shortage));
 }
 
 // Several times what the device has, because idle addresses are not always where they are needed.
-void Core::reserve_addresses() {
+void PoolResource::reserve_addresses() {
   constexpr std::size_t times = 4, least = std::size_t{64} << 30;
   const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);
   spi::Block* const block = reserve_addresses_from(*upstream_, bytes, home_);
@@ -86,7 +86,7 @@ PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
     throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +
                                        ", whose memory is not; make that with exportable = true");
   }
-  return pool::Core::make(std::move(upstream), options);
+  return pool::PoolResource::make(std::move(upstream), options);
 }
 
 PoolPtr make_pool(const Device& device, const PoolOptions& options) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (core.cpp).
+// The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (fast.cpp).
 // Everything that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple,
-// look.cpp for what streams are done with, slow.cpp and paging.cpp for memory, release.cpp for giving it back, ends.cpp
+// collect.cpp for what streams are done with, search.cpp and pages/paging.cpp for memory, release.cpp for giving it back, lifetime.cpp
 // for ends of streams and of the pool, and forks.
 //
 // Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a
@@ -25,10 +25,10 @@
 
 namespace weir::pool {
 
-class Core final : public Pool {
+class PoolResource final : public Pool {
  public:
   static PoolPtr make(ResourcePtr upstream, const PoolOptions& options);
-  ~Core() override;
+  ~PoolResource() override;
 
   [[nodiscard]] ResourceStats stats() const override;
   [[nodiscard]] PoolStats pool_stats() const override;
@@ -40,8 +40,8 @@ class Core final : public Pool {
   [[nodiscard]] std::string dump() const override;
 
   void fork(spi::ForkMoment moment) noexcept;
-  Core* next_pool = nullptr;  ///< of all pools; their lock guards it
-  Core* previous_pool = nullptr;
+  PoolResource* next_pool = nullptr;  ///< of all pools; their lock guards it
+  PoolResource* previous_pool = nullptr;
 
  private:
   using Lock = std::unique_lock<sync::Mutex>;
@@ -52,9 +52,9 @@ class Core final : public Pool {
     bool large;
   };
 
-  Core(ResourcePtr upstream, const PoolOptions& options);
+  PoolResource(ResourcePtr upstream, const PoolOptions& options);
 
-  // core.cpp
+  // fast.cpp
   spi::Block* do_allocate_cached(const spi::Request& request) noexcept override;
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override;
   void do_deallocate(spi::Block& block) noexcept override;
@@ -78,7 +78,7 @@ class Core final : public Pool {
   void come_back(Returned& ranges, Shard*& ended) noexcept;
   void take_out_if_removable(Shard& shard, Shard*& ended) noexcept;
 
-  // look.cpp
+  // collect.cpp
   struct Asked {
     Shard* shard;
     bool awaited, gives;
@@ -104,7 +104,7 @@ class Core final : public Pool {
   void note(Cache& cache) noexcept;
   [[nodiscard]] bool has_pending() const noexcept;
 
-  // slow.cpp
+  // search.cpp
   bool fetch_away(Shard& shard, Lock& lock) noexcept;
   Range* allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
@@ -132,7 +132,7 @@ class Core final : public Pool {
   [[nodiscard]] bool may_release() noexcept;
   [[nodiscard]] bool is_idle() noexcept;
 
-  // paging.cpp
+  // pages/paging.cpp
   struct Idle {
     Range* range;  ///< in which the page lies
     PageTable::Page page;
@@ -153,7 +153,7 @@ class Core final : public Pool {
   [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
   bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
-  // ends.cpp
+  // lifetime.cpp
   static const spi::AttachmentEvents stream_events;
   void reserve_addresses();
   ResourcePtr do_handle() override;
@@ -220,19 +220,19 @@ class Core final : public Pool {
 /// Do `action` inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
 /// know of closes.
 template <class Action>
-[[gnu::always_inline]] inline bool Core::at_home(Cache& cache, const Action& action) noexcept {
+[[gnu::always_inline]] inline bool PoolResource::at_home(Cache& cache, const Action& action) noexcept {
   auto* const seat = cache.lock.enter();
   if (!seat) [[unlikely]]
     return false;
   const bool usual = cache.closes.flags() == 0;
   if (usual) [[likely]]
     action();
-  detail::LeaningLock::leave(seat);
+  detail::BiasedLock::exit(seat);
   return usual;
 }
 
 /// The usual end of a buffer.
-[[gnu::always_inline]] inline bool Core::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline bool PoolResource::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
   return at_home(cache, [&] {
     cache.count_out(bytes);
     cache.keep(range);
@@ -240,17 +240,17 @@ template <class Action>
 }
 
 /// While one exists, no other thread asks upstream.
-struct Core::Growing {
-  Growing(Core& pool, Lock& held) noexcept : core(pool), lock(held) {
-    core.growing_ = true;
-    core.grower_ = sync::thread_id();
+struct PoolResource::Growing {
+  Growing(PoolResource& pool, Lock& held) noexcept : pool(pool), lock(held) {
+    pool.growing_ = true;
+    pool.grower_ = sync::thread_id();
     before = std::exchange(some(), true);
   }
   ~Growing() {
     some() = before;
     if (!lock.owns_lock()) lock.lock();
-    core.growing_ = false;
-    core.grown_.notify_all();
+    pool.growing_ = false;
+    pool.grown_.notify_all();
   }
   Growing(const Growing&) = delete;
   Growing& operator=(const Growing&) = delete;
@@ -258,7 +258,7 @@ struct Core::Growing {
   /// Whether this thread asks upstream for some pool.
   static bool& some() noexcept { return sync::flag_of_thread<Growing>(); }
 
-  Core& core;
+  PoolResource& pool;
   Lock& lock;
   bool before = false;
 };

@@ -14,7 +14,7 @@ namespace weir::pool {
 
 // After all of them, everything that is closed now is free for every stream. The exception is memory that is away from
 // a borrowed stream: that gets its last point when it comes home.
-std::vector<spi::Point> Core::pending_points(Lock& lock) {
+std::vector<spi::Point> PoolResource::pending_points(Lock& lock) {
   std::vector<spi::Point> points;
   look_at_all(lock);
   for (const Shard* shard = shards_; shard; shard = shard->next) {
@@ -27,7 +27,7 @@ std::vector<spi::Point> Core::pending_points(Lock& lock) {
 }
 
 // Streams whose memory is away. Needs the mutex.
-std::vector<spi::Kept> Core::homes_of_away() const {
+std::vector<spi::Kept> PoolResource::homes_of_away() const {
   std::vector<spi::Kept> homes;
   for (const Shard* shard = shards_; away_ != 0 && shard; shard = shard->next) {
     if (shard->away != 0) homes.push_back(shard->kept);
@@ -37,7 +37,7 @@ std::vector<spi::Kept> Core::homes_of_away() const {
 }
 
 // The points that memory got when it came home to these streams. Needs the mutex.
-std::vector<spi::Point> Core::pending_points_at(const std::vector<spi::Kept>& homes) {
+std::vector<spi::Point> PoolResource::pending_points_at(const std::vector<spi::Kept>& homes) {
   std::vector<spi::Point> points;
   for (const Shard* shard = shards_; !homes.empty() && shard; shard = shard->next) {
     if (!shard->has_pending()) continue;
@@ -49,7 +49,7 @@ std::vector<spi::Point> Core::pending_points_at(const std::vector<spi::Kept>& ho
 }
 
 // The blocks of regions that nobody uses, until at most `most_reserved` bytes are left. Linked by their own links.
-spi::Block* Core::take_unused(std::size_t most_reserved) noexcept {
+spi::Block* PoolResource::take_unused(std::size_t most_reserved) noexcept {
   spi::Block* blocks = nullptr;
   while (arena_.bytes > most_reserved) {
     Region* const region = arena_.unused();
@@ -62,13 +62,13 @@ spi::Block* Core::take_unused(std::size_t most_reserved) noexcept {
   return blocks;
 }
 
-void Core::give_back(spi::Block* blocks) noexcept {
+void PoolResource::give_back(spi::Block* blocks) noexcept {
   while (blocks) deallocate_to(*upstream_, *std::exchange(blocks, std::exchange(blocks->next, nullptr)));
 }
 
 // What is free for every stream, but so many bytes, or as many as make up so many reserved. Returns what is reserved
 // then.
-std::size_t Core::give_back_free(std::size_t least_free, std::size_t least_reserved) {
+std::size_t PoolResource::give_back_free(std::size_t least_free, std::size_t least_reserved) {
   spi::Block* blocks = nullptr;
   std::size_t left = 0;
   {
@@ -98,7 +98,7 @@ void wait_for(const std::vector<spi::Point>& points) noexcept {
 }  // namespace
 
 // Waits twice, because memory that was away gets its last point on a borrowed stream when it comes home.
-std::size_t Core::trim(std::size_t bytes_to_keep) {
+std::size_t PoolResource::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   if (is_exportable()) detail::settle_lent();
   Lock lock(mutex_);
@@ -117,7 +117,7 @@ std::size_t Core::trim(std::size_t bytes_to_keep) {
 }
 
 // No buffer of any stream is left. Needs the mutex.
-bool Core::is_idle() noexcept {
+bool PoolResource::is_idle() noexcept {
   for (Shard* shard = shards_; shard; shard = shard->next) {
     if (shard->live() == 0) continue;
     unlink(*shard);  // the next time it is the first that is looked at
@@ -129,7 +129,7 @@ bool Core::is_idle() noexcept {
 
 // Whether to give back now, when some stream has no buffer left. While others have buffers, memory that was given back
 // may be needed again at once: the more often that happened, the rarer it is tried. Needs the mutex.
-bool Core::may_release() noexcept {
+bool PoolResource::may_release() noexcept {
   constexpr std::uint64_t rarest = 1 << 16;
   if (arena_.bytes <= release_threshold_) return false;
   if (is_idle()) return true;
@@ -141,7 +141,7 @@ bool Core::may_release() noexcept {
 }
 
 // What goes back, once it may, goes by the library's thread unless nothing has to be waited for.
-void Core::release_idle(ResourcePtr keep) noexcept {
+void PoolResource::release_idle(ResourcePtr keep) noexcept {
   try {
     Lock lock(mutex_);
     if (arena_.bytes <= release_threshold_) return;
@@ -156,7 +156,7 @@ void Core::release_idle(ResourcePtr keep) noexcept {
   }
 }
 
-void Core::release_now(const ResourcePtr& keep) noexcept {
+void PoolResource::release_now(const ResourcePtr& keep) noexcept {
   std::size_t threshold = 0;
   {
     const Lock lock(mutex_);
@@ -175,7 +175,7 @@ void Core::release_now(const ResourcePtr& keep) noexcept {
   if (again) release_idle(keep);
 }
 
-void Core::set_release_threshold(std::size_t bytes) noexcept {
+void PoolResource::set_release_threshold(std::size_t bytes) noexcept {
   {
     const Lock lock(mutex_);
     release_threshold_ = bytes;
@@ -188,7 +188,7 @@ void Core::set_release_threshold(std::size_t bytes) noexcept {
   if (auto keep = handle_or_none()) release_idle(std::move(keep));
 }
 
-ResourcePtr Core::handle_or_none() noexcept {
+ResourcePtr PoolResource::handle_or_none() noexcept {
   try {
     return do_handle();
   } catch (const std::bad_alloc&) {

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds a_moment{1};
 
 }  // namespace
 
-Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   Shard& shard = cache.shard;
   note(cache);
   Range* range = cut(shard, wanted, Search::quick);
@@ -41,7 +41,7 @@ Range* Core::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Short
 }
 
 // Bring back what waited for another stream, if that has gone on. Asked ever less often while it has not.
-bool Core::fetch_away(Shard& shard, Lock& lock) noexcept {
+bool PoolResource::fetch_away(Shard& shard, Lock& lock) noexcept {
   constexpr std::size_t most = 256;
   constexpr std::uint32_t rarest = 32;
   if (!shard.awaits || --shard.until_asked != 0) return false;
@@ -61,7 +61,7 @@ bool Core::fetch_away(Shard& shard, Lock& lock) noexcept {
   return some;
 }
 
-Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
+Range* PoolResource::cut(Shard& shard, const Wanted& wanted, Search search) {
   if (shard.has_pending()) {
     if (Range* const own = arena_.cut(*shard.pending, wanted.granules, wanted.alignment, search, wanted.large)) return own;
   }
@@ -70,7 +70,7 @@ Range* Core::cut(Shard& shard, const Wanted& wanted, Search search) {
 }
 
 // What streams cache goes into the indices first: that of the sort that is wanted, then everything.
-Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
+Range* PoolResource::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
   const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
   const auto first_large = class_below(arena_.largest_small);
   const Sort sort = wanted.large ? Sort{first_large, classes} : Sort{0, first_large + 1};
@@ -82,7 +82,7 @@ Range* Core::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
 }
 
 // Take what another stream used last, and let this one wait for that use.
-Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
+Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
   Range* range = nullptr;
   Shard* other = asked_;
   for (auto left = std::min(streams, asked_count_); left != 0 && !range; --left) {
@@ -102,14 +102,14 @@ Range* Core::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t stre
     ++waits_;
     return range;
   }
-  arena_.put(*range);
+  arena_.make_free(*range);
   settle_place(*other);
   std::rethrow_exception(refused);
 }
 
 // Everything that could help at all, again and again while the host waits for what streams still do with closed memory, for
 // `patience` at most.
-Range* Core::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
   const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
   const bool may_be_large = pages_ && !wanted.large;
@@ -144,7 +144,7 @@ Range* Core::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortag
 }
 
 // For one of the streams that closed memory waits for.
-void Core::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
+void PoolResource::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
   spi::Kept stream;
   std::uint64_t value = 0;
   if (asked_) {
@@ -161,7 +161,7 @@ void Core::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
   lock.lock();
 }
 
-Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   if (growing_ && grower_ == sync::thread_id()) return nullptr;  // a function that upstream called
   while (growing_) {
     grown_.wait(lock);
@@ -185,7 +185,7 @@ Range* Core::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shor
 
 // Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
 // become larger than it ever was: it was too small for the request.
-bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+bool PoolResource::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
   const auto give_back_unused = [&](std::size_t most_reserved) {
     spi::Block* const blocks = take_unused(most_reserved);
@@ -236,7 +236,7 @@ bool Core::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t l
 
 // Upstream may have put the allocation on the stream it was asked for. Only the stream that needs the memory waits then;
 // true when nobody has to.
-bool Core::ready_on(Shard* shard) {
+bool PoolResource::ready_on(Shard* shard) {
   spi::StreamState& home = home_.state();
   const auto allocated = home.position();
   if (home.reached(allocated)) return true;
@@ -248,7 +248,7 @@ bool Core::ready_on(Shard* shard) {
   return true;
 }
 
-std::size_t Core::in_use() const noexcept {
+std::size_t PoolResource::in_use() const noexcept {
   std::size_t bytes = 0;
   for (const Shard* shard = shards_; shard; shard = shard->next) {
     shard->for_each_cache([&](const Cache& cache) { bytes += cache.in_use(); });
@@ -256,7 +256,7 @@ std::size_t Core::in_use() const noexcept {
   return bytes;
 }
 
-void Core::fill(Shortage& shortage) const noexcept {
+void PoolResource::fill(Shortage& shortage) const noexcept {
   shortage.in_use = in_use();
   shortage.reserved = arena_.bytes;
   shortage.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;

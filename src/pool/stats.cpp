@@ -5,9 +5,9 @@
 
 namespace weir::pool {
 
-ResourceStats Core::stats() const { return pool_stats().resource; }
+ResourceStats PoolResource::stats() const { return pool_stats().resource; }
 
-PoolStats Core::pool_stats() const {
+PoolStats PoolResource::pool_stats() const {
   PoolStats stats;
   ResourceStats& all = stats.resource;
   const Lock lock(mutex_);
@@ -36,12 +36,12 @@ PoolStats Core::pool_stats() const {
   return stats;
 }
 
-void Core::set_limit(std::size_t bytes) noexcept {
+void PoolResource::set_limit(std::size_t bytes) noexcept {
   const Lock lock(mutex_);
   limit_ = bytes;
 }
 
-void Core::set_reuse_policy(ReusePolicy policy) noexcept {
+void PoolResource::set_reuse_policy(ReusePolicy policy) noexcept {
   const Lock lock(mutex_);
   reuse_ = policy;
 }

@@ -120,8 +120,8 @@ void StreamState::become_forgotten() noexcept {
   if (asked_for && !lost() && !sealed_) {
     const auto last = issued() + 1;
     issued_.store(last, std::memory_order_release);
-    detail::raise(submitted_, last);
-    if (!detail::OwnThread::here()) {
+    detail::atomic_max(submitted_, last);
+    if (!detail::LibraryThread::here()) {
       lock.unlock();
       refused = detail::thrown_by([&] { mark_up_to(last); });
       lock.lock();
@@ -139,7 +139,7 @@ void StreamState::release_memory() noexcept {
 }
 
 void StreamState::release_unasked() noexcept {
-  const detail::OwnThread forbidden;
+  const detail::LibraryThread forbidden;
   if (uses_.drop_memory()) close();
 }
 
@@ -213,7 +213,7 @@ std::uint64_t StreamState::seal() noexcept {
 bool StreamState::mark_for_good() noexcept {
   constexpr unsigned tries = 64;
   for (unsigned round = 0;; ++round) {
-    const bool own = detail::OwnThread::here();
+    const bool own = detail::LibraryThread::here();
     const auto refused = detail::thrown_by([&] {
       if (own)
         throw Error(Errc::unsupported, "memory was its last use, and its last point could not be recorded before");

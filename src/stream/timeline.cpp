@@ -98,7 +98,7 @@ std::uint64_t StreamState::put(Op op) {
       lock.unlock();
       const auto refused = detail::thrown_by([&] { submit(op, value); });
       lock.lock();
-      detail::raise(submitted_, value);
+      detail::atomic_max(submitted_, value);
       end_turn(lock);
       if (refused) std::rethrow_exception(refused);
       return value;
@@ -166,7 +166,7 @@ void StreamState::mark_in_turn() { mark_up_to(submitted_.load(std::memory_order_
 void StreamState::mark_up_to(std::uint64_t value) {
   do_mark(value);
   do_flush();
-  detail::raise(marked_, value);
+  detail::atomic_max(marked_, value);
 }
 
 // Give up the turn; mark first, if somebody asked for that meanwhile. Nothing is reported before that is done: a user's
@@ -190,7 +190,7 @@ void StreamState::end_turn(Lock& lock) noexcept {
 
 // Of a stream that was forgotten, those who look hear of what was marked then.
 std::uint64_t StreamState::position(MarkOp mark) noexcept {
-  if (!foreign() || detail::OwnThread::here()) return issued_.load(std::memory_order_acquire);
+  if (!foreign() || detail::LibraryThread::here()) return issued_.load(std::memory_order_acquire);
   try {
     return put(mark);
   } catch (...) {
@@ -201,7 +201,7 @@ std::uint64_t StreamState::position(MarkOp mark) noexcept {
     if (sealed_) return last;
     if (mark.looks && forgotten_) return marked_.load(std::memory_order_acquire);
     issued_.store(last + 1, std::memory_order_release);
-    detail::raise(submitted_, last + 1);
+    detail::atomic_max(submitted_, last + 1);
     return last + 1;
   }
 }
@@ -347,7 +347,7 @@ void StreamState::flush() {
   if (!known_reached(value)) ensure_marked(value);
 }
 
-void StreamState::complete(std::uint64_t value) noexcept { detail::raise(reached_, value); }
+void StreamState::complete(std::uint64_t value) noexcept { detail::atomic_max(reached_, value); }
 
 void StreamState::throw_if_lost() {
   if (!lost()) return;

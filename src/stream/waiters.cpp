@@ -20,7 +20,7 @@ bool& calling() noexcept { return sync::flag_of_thread<Calling>(); }
 void keep(StreamState& timeline) noexcept { timeline.keep(); }
 void unkeep(StreamState& timeline) noexcept { timeline.unkeep(); }
 
-void StreamState::awaited(std::uint64_t value) noexcept { detail::raise(awaited_, value); }
+void StreamState::awaited(std::uint64_t value) noexcept { detail::atomic_max(awaited_, value); }
 
 bool StreamState::after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
                         const sync::Atomic<bool>* or_if) noexcept {

@@ -82,7 +82,7 @@ std::error_code Watcher::ensure_thread() noexcept {
 }
 
 void Watcher::run() noexcept {
-  const OwnThread mark;
+  const LibraryThread mark;
   Lock lock(mutex_);
   std::chrono::nanoseconds pause = shortest;
   for (;;) {

@@ -93,7 +93,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
     });
     if (!natively || other.reached(wait->value)) {
       Lock lock(mutex_);
-      detail::raise(submitted_, value);
+      detail::atomic_max(submitted_, value);
       changed_.notify_all();
       return;
     }
@@ -105,7 +105,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   const auto refused = detail::thrown_by([&] { submit(op, value); });
   const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond what was refused
   lock.lock();
-  if (!refused) detail::raise(submitted_, value);
+  if (!refused) detail::atomic_max(submitted_, value);
   end_turn(lock);
   lock.unlock();
   if (newly_lost) report_lost();
@@ -135,7 +135,7 @@ void StreamState::run_call(CallOp& op, std::uint64_t value) {
   complete(value);
   Lock lock(mutex_);
   calling_ = false;
-  detail::raise(submitted_, value);
+  detail::atomic_max(submitted_, value);
   changed_.notify_all();
 }
 

@@ -29,7 +29,7 @@ struct Lending {
     const auto address =
         buffer.device_address() ? buffer.device_address() : reinterpret_cast<std::uint64_t>(buffer.host_data());
     auto* const moved = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + shift));
-    buffers.put(moved, std::move(buffer));
+    buffers.insert(moved, std::move(buffer));
     return moved;
   }
   void deallocate(void* address, std::size_t bytes) {

@@ -27,7 +27,7 @@ TEST(Raise, LeavesTheLargest) {
     auto& word = scene.make<sync::Atomic<std::uint64_t>>(3U);
     for (const std::uint64_t value : {5U, 7U, 2U}) {
       scene.thread([&word, value] {
-        detail::raise(word, value);
+        detail::atomic_max(word, value);
         require(word.load(std::memory_order_relaxed) >= value, "it is at least what this thread said");
       });
     }
@@ -38,7 +38,7 @@ TEST(Raise, LeavesTheLargest) {
 TEST(Raise, NeverGoesBack) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& word = scene.make<sync::Atomic<std::uint64_t>>(0U);
-    for (const std::uint64_t value : {1U, 2U}) scene.thread([&word, value] { detail::raise(word, value); });
+    for (const std::uint64_t value : {1U, 2U}) scene.thread([&word, value] { detail::atomic_max(word, value); });
     scene.thread([&word] {
       const auto before = word.load(std::memory_order_relaxed);
       require(word.load(std::memory_order_relaxed) >= before, "a later look sees no less");
@@ -54,11 +54,11 @@ TEST(Raise, Releases) {
     auto& second = scene.make<sync::Plain<int>>(0);
     scene.thread([&] {
       first = 1;
-      detail::raise<std::uint64_t>(word, 1);
+      detail::atomic_max<std::uint64_t>(word, 1);
     });
     scene.thread([&] {
       second = 1;
-      detail::raise<std::uint64_t>(word, 2);
+      detail::atomic_max<std::uint64_t>(word, 2);
     });
     scene.thread([&] {
       const auto seen = word.load(std::memory_order_acquire);
@@ -144,11 +144,11 @@ TEST(BufferTables, GiveEachBufferToOne) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& table = scene.make<BufferTable>();
     auto& taken = scene.make<std::array<int, 2>>();
-    table.put(address(1), Buffer(1));
+    table.insert(address(1), Buffer(1));
     for (std::size_t i = 0; i < taken.size(); ++i) {
       scene.thread([&, i] { taken.at(i) = table.take(address(1)).name(); });
     }
-    scene.thread([&] { table.put(address(2), Buffer(2)); });
+    scene.thread([&] { table.insert(address(2), Buffer(2)); });
     scene.finally([&] {
       require(taken.at(0) + taken.at(1) == 1, "one of two has got it");
       require(table.size() == 1 && table.take(address(2)).name() == 2, "the other buffer is still there");
@@ -161,14 +161,14 @@ TEST(BufferTables, AnAddressComesBack) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& table = scene.make<BufferTable>();
     auto& is_free = scene.make<sync::Atomic<bool>>(false);
-    table.put(address(1), Buffer(1));
+    table.insert(address(1), Buffer(1));
     scene.thread([&] {
       require(table.take(address(1)).name() == 1, "the first buffer is there");
       is_free.store(true, std::memory_order_release);
     });
     scene.thread([&] {
       for (unsigned i = 0; !is_free.load(std::memory_order_acquire); ++i) sync::pause(i);
-      table.put(address(1), Buffer(2));
+      table.insert(address(1), Buffer(2));
       require(table.take(address(1)).name() == 2, "and then the second");
     });
     scene.finally([&] { require(table.size() == 0, "none is left"); });

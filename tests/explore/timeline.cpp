@@ -64,7 +64,7 @@ void Timeline::do_mark(std::uint64_t value) {
   use_native(0);
   last_taken_ = std::max<std::uint64_t>(last_taken_, value);
   marked_.store(value, std::memory_order_release);
-  if (foreign_ && kernel_.fetch_or(0) == 0) detail::raise(done_, value);
+  if (foreign_ && kernel_.fetch_or(0) == 0) detail::atomic_max(done_, value);
 }
 
 void Timeline::do_flush() { use_native(0); }

@@ -439,7 +439,7 @@ void lend(const Stage& stage) {
                            user.wait(lent->stream.record());
                            auto* const address =
                                reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.device_address()));
-                           lent->buffers.put(address, std::move(buffer));
+                           lent->buffers.insert(address, std::move(buffer));
                            return address;
                          },
                      .deallocate = [lent](void* address, std::size_t) { lent->buffers.take(address).close(); }});

@@ -46,7 +46,7 @@ TEST_F(Share, AnImportIsTheSameMemory) {
   auto segment = import(std::move(exported.fd), buffer.location().segment->size);
   EXPECT_NE(segment->address, buffer.device_address());
   EXPECT_TRUE(segment->imported);
-  Buffer again = spi::make_external_buffer(segment, 0, size, stream);
+  Buffer again = spi::make_adopted_buffer(segment, 0, size, stream);
   EXPECT_BYTES(test::read(again, stream), bytes);
   again.fill(std::byte{5}, 10, 20, stream);
   EXPECT_EQ(test::read(buffer, stream).at(29), std::byte{5});
@@ -61,7 +61,7 @@ TEST_F(Share, MemoryOutlivesTheExporter) {
   auto exported = ops().export_handle(*buffer.location().segment);
   buffer.close();
   (void)resource->trim(0);
-  Buffer again = spi::make_external_buffer(import(std::move(exported.fd), size), 0, size, stream);
+  Buffer again = spi::make_adopted_buffer(import(std::move(exported.fd), size), 0, size, stream);
   EXPECT_BYTES(test::read(again, stream), bytes);
 }
 

@@ -40,7 +40,7 @@ TEST_F(Imports, SeeTheSameBytesInBothDirections) {
   EXPECT_TRUE(fcntl(fd.get(), F_GETFD) & FD_CLOEXEC);
   auto segment = open(std::move(fd), size());
   EXPECT_TRUE(segment->imported);
-  Buffer there = spi::make_external_buffer(segment, 0, 100'000, stream);
+  Buffer there = spi::make_adopted_buffer(segment, 0, 100'000, stream);
   segment = {};
   std::byte byte{};
   there.copy_to(std::span(&byte, 1), stream);
@@ -62,7 +62,7 @@ TEST_F(Imports, OutliveTheExporter) {
   memory_.close();
   make_device_resource(device())->trim(0);
   auto segment = open(std::move(fd), bytes);
-  Buffer there = spi::make_external_buffer(segment, 0, bytes, stream);
+  Buffer there = spi::make_adopted_buffer(segment, 0, bytes, stream);
   std::byte byte{};
   there.copy_to(std::span(&byte, 1), stream);
   stream.synchronize();

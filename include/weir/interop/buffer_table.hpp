@@ -21,7 +21,7 @@ class BufferTable {
 
   /// Keep `buffer` under `address`, which is not null and names nothing here yet. Throws std::bad_alloc, and
   /// then closed it.
-  void put(const void* address, Buffer buffer);
+  void insert(const void* address, Buffer buffer);
   /// What was put under `address`, which then names nothing any more; a closed Buffer when nothing was.
   [[nodiscard]] Buffer take(const void* address) noexcept;
   /// Count of buffers that are held.

@@ -21,6 +21,6 @@ ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exp
                                   std::shared_ptr<Source> source = nullptr);
 
 /// Buffer over a segment that no resource made: imported, adopted. `bytes` from `offset` of it.
-Buffer make_external_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);
+Buffer make_adopted_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);
 
 }  // namespace weir::spi

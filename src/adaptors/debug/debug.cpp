@@ -25,21 +25,21 @@ class Debug final : public detail::Adaptor<DebugResource> {
       : Adaptor(std::move(upstream), "debug"),
         poison_(options.poison),
         guard_((std::max<std::size_t>(options.guard_bytes, 1) + 7) / 8 * 8),
-        keeper_(std::make_shared<detail::Keeper>(upstream_, name(), options, &give_back_to)) {}
-  ~Debug() override { keeper_->end(); }
+        quarantine_(std::make_shared<detail::Quarantine>(upstream_, name(), options, &give_back_to)) {}
+  ~Debug() override { quarantine_->end(); }
 
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = upstream_->stats().reserved;
     if (is_exportable()) detail::settle_lent();
-    keeper_->drain();  // what was closed is looked at, and kept
-    keeper_->give_back_kept(detail::Keeper::Look::at_all);
-    keeper_->drain();
+    quarantine_->drain();  // what was closed is looked at, and kept
+    quarantine_->give_back_kept(detail::Quarantine::Look::at_all);
+    quarantine_->drain();
     upstream_->trim(bytes_to_keep);
     const auto after = upstream_->stats().reserved;
     return before > after ? before - after : 0;
   }
 
-  [[nodiscard]] std::uint64_t violations() const noexcept override { return keeper_->violations(); }
+  [[nodiscard]] std::uint64_t violations() const noexcept override { return quarantine_->violations(); }
 
  private:
   static void give_back_to(MemoryResource& upstream, spi::Block& block) noexcept {
@@ -47,7 +47,7 @@ class Debug final : public detail::Adaptor<DebugResource> {
   }
 
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
-    detail::Keeper::Live made;
+    detail::Quarantine::Live made;
     auto& guarded = *(made[nullptr] = std::make_unique<detail::Guarded>());
     guarded.stream = request.stream->id();
     guarded.bytes = request.bytes;
@@ -58,9 +58,9 @@ class Debug final : public detail::Adaptor<DebugResource> {
       return refused(shortage);
     }
     const spi::Request wanted{guarded.total(), request.alignment, request.stream};
-    if (keeper_->waiting() > most_waiting) keeper_->settle();
+    if (quarantine_->waiting() > most_waiting) quarantine_->settle();
     spi::Block* block = take(wanted, shortage);
-    for (const auto deadline = Clock::now() + patience; !block && keeper_->give_back_some(deadline);) {
+    for (const auto deadline = Clock::now() + patience; !block && quarantine_->give_back_some(deadline);) {
       shortage = {};
       block = take(wanted, shortage);
     }
@@ -75,20 +75,20 @@ class Debug final : public detail::Adaptor<DebugResource> {
     guarded.enter();
     auto node = made.extract(made.begin());
     node.key() = block;
-    keeper_->watch(std::move(node));
+    quarantine_->watch(std::move(node));
     came(request.bytes);
     return block;
   }
 
   void do_deallocate(spi::Block& block) noexcept override {
     const auto bytes = block.size;
-    keeper_->closed(block);
+    quarantine_->closed(block);
     gone(bytes);
   }
 
   const bool poison_;
   const std::size_t guard_;
-  const std::shared_ptr<detail::Keeper> keeper_;
+  const std::shared_ptr<detail::Quarantine> quarantine_;
 };
 
 }  // namespace

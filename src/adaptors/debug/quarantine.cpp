@@ -22,16 +22,16 @@ bool out_of_sight(const spi::Segment& segment) noexcept {
 
 }  // namespace
 
-Keeper::Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how)
+Quarantine::Quarantine(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how)
     : upstream_(std::move(upstream)), name_(std::move(name)), options_(options), give_back_(how), queue_(upstream_->device().state()) {}
 
-void Keeper::watch(Live::node_type guarded) noexcept {
+void Quarantine::watch(Live::node_type guarded) noexcept {
   const std::scoped_lock lock(mutex_);
   guarded.mapped()->number = ++last_number_;
   live_.insert(std::move(guarded));
 }
 
-void Keeper::closed(spi::Block& block) noexcept {
+void Quarantine::closed(spi::Block& block) noexcept {
   Live::node_type ended;
   {
     const std::scoped_lock lock(mutex_);
@@ -43,7 +43,7 @@ void Keeper::closed(spi::Block& block) noexcept {
   try {
     auto points = block.uses();
     block.keep_uses();
-    after(std::move(points), guarded, [](Keeper& self, Owned one) { self.look_at_guards(std::move(one)); });
+    after(std::move(points), guarded, [](Quarantine& self, Owned one) { self.look_at_guards(std::move(one)); });
   } catch (const std::exception& why) {
     give_back_unseen(std::move(guarded), why);
   }
@@ -51,7 +51,7 @@ void Keeper::closed(spi::Block& block) noexcept {
 
 // Hand `guarded` to `action` once all points have passed. Throws for want of memory, and then has not taken it.
 template <class Action>
-void Keeper::after(std::vector<spi::Point> points, Owned& guarded, Action action) {
+void Quarantine::after(std::vector<spi::Point> points, Owned& guarded, Action action) {
   const auto bytes = guarded->total();
   waiting_bytes_ += bytes;
   try {
@@ -68,30 +68,30 @@ void Keeper::after(std::vector<spi::Point> points, Owned& guarded, Action action
   (void)guarded.release();
 }
 
-bool Keeper::keeps(const Guarded& guarded) const noexcept {
+bool Quarantine::keeps(const Guarded& guarded) const noexcept {
   // Who was given a descriptor may still read what another process wrote here.
   return options_.poison && guarded.total() <= options_.quarantine_bytes &&
          !guarded.block->segment->exportable;
 }
 
-void Keeper::look_at_guards(Owned guarded) noexcept {
+void Quarantine::look_at_guards(Owned guarded) noexcept {
   const Guarded& one = *guarded;
   if (one.block->stream->lost()) return give_back(std::move(guarded));  // its fills may never have run
   const bool kept = keeps(one);
   look(std::move(guarded),
        {Expected{one.before(), one.guard, guard_byte, "before its beginning were overwritten"},
         Expected{one.after(), one.guard, guard_byte, "after its end were overwritten"}},
-       kept, kept ? &Keeper::keep : &Keeper::give_back);
+       kept, kept ? &Quarantine::keep : &Quarantine::give_back);
 }
 
-void Keeper::look_at_poison(Owned guarded) noexcept {
+void Quarantine::look_at_poison(Owned guarded) noexcept {
   const std::size_t all = guarded->total();
   look(std::move(guarded),
        Places{Expected{0, all, closed_byte, "were written after it was closed"}, Expected{}}, false,
-       &Keeper::give_back);
+       &Quarantine::give_back);
 }
 
-void Keeper::look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept) {
+void Quarantine::look(Owned guarded, const Places& places, bool poison, void (Quarantine::*next)(Owned) noexcept) {
   spi::Segment& segment = *guarded->block->segment;
   if (out_of_sight(segment)) return give_back(std::move(guarded));
   if (!guarded->on_host()) {
@@ -114,8 +114,8 @@ void Keeper::look(Owned guarded, const Places& places, bool poison, void (Keeper
 }
 
 // On a stream of its own, that no user waits for. Nothing else uses the memory.
-void Keeper::look_on_device(Owned& guarded, const Places& places, bool poison,
-                            void (Keeper::*next)(Owned) noexcept) {
+void Quarantine::look_on_device(Owned& guarded, const Places& places, bool poison,
+                            void (Quarantine::*next)(Owned) noexcept) {
   spi::Block& block = *guarded->block;
   auto& device = *block.segment->device;
   std::size_t bytes = 0;
@@ -135,18 +135,18 @@ void Keeper::look_on_device(Owned& guarded, const Places& places, bool poison,
   const Event end = helper.record();
   const Stream stream = helper;
   recycle_helper(std::move(helper));
-  after({{spi::Kept(*end.timeline()), end.value()}}, guarded, [copy, places, stream, next](Keeper& self, Owned one) {
+  after({{spi::Kept(*end.timeline()), end.value()}}, guarded, [copy, places, stream, next](Quarantine& self, Owned one) {
     const bool lost = stream.state().lost() || out_of_sight(*one->block->segment);
     if (!lost) self.judge_copy(*one, places, *copy);
     try {
       recycle_staging(std::move(*copy), stream);
     } catch (const std::exception&) {  // closed, then
     }
-    (self.*(lost ? &Keeper::give_back : next))(std::move(one));
+    (self.*(lost ? &Quarantine::give_back : next))(std::move(one));
   });
 }
 
-void Keeper::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept {
+void Quarantine::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept {
   const spi::Block& block = *copy.block();
   block.segment->before_host_read(block.offset, copy.size());
   const std::byte* at = block.segment->host + block.offset;
@@ -156,7 +156,7 @@ void Keeper::judge_copy(const Guarded& guarded, const Places& places, const Buff
   }
 }
 
-void Keeper::judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept {
+void Quarantine::judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept {
   const Damage found = damage(bytes, place.value);
   if (found.count == 0) return;
   violations_.fetch_add(1, std::memory_order_relaxed);
@@ -168,7 +168,7 @@ void Keeper::judge(const Guarded& guarded, const Expected& place, std::span<cons
   }
 }
 
-void Keeper::keep(Owned guarded) noexcept {
+void Quarantine::keep(Owned guarded) noexcept {
   Guarded* oldest = nullptr;  // of those that have to go
   {
     const std::scoped_lock lock(mutex_);
@@ -190,7 +190,7 @@ void Keeper::keep(Owned guarded) noexcept {
   while (oldest) look_at_poison(Owned(std::exchange(oldest, oldest->next)));
 }
 
-bool Keeper::give_back_kept(Look look) noexcept {
+bool Quarantine::give_back_kept(Look look) noexcept {
   Guarded* oldest = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -210,7 +210,7 @@ bool Keeper::give_back_kept(Look look) noexcept {
   return some;
 }
 
-void Keeper::end() noexcept {
+void Quarantine::end() noexcept {
   {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
@@ -218,12 +218,12 @@ void Keeper::end() noexcept {
   give_back_kept(Look::at_all);
 }
 
-void Keeper::give_back(Owned guarded) noexcept {
+void Quarantine::give_back(Owned guarded) noexcept {
   give_back_(*upstream_, *guarded->block);
   ++given_back_;
 }
 
-bool Keeper::give_back_some(std::chrono::steady_clock::time_point deadline) noexcept {
+bool Quarantine::give_back_some(std::chrono::steady_clock::time_point deadline) noexcept {
   const auto before = given_back_.load();
   for (unsigned round = 0; waiting() != 0 || round == 0; ++round) {
     if (!queue_.settle()) sync::pause(round);
@@ -235,12 +235,12 @@ bool Keeper::give_back_some(std::chrono::steady_clock::time_point deadline) noex
 }
 
 // One look may be followed by another.
-void Keeper::drain() {
+void Quarantine::drain() {
   constexpr int looks = 2;
   for (int i = 0; i < looks; ++i) queue_.drain();
 }
 
-void Keeper::give_back_unseen(Owned guarded, const std::exception& why) noexcept {
+void Quarantine::give_back_unseen(Owned guarded, const std::exception& why) noexcept {
   const auto* error = dynamic_cast<const Error*>(&why);
   const bool lost = error && error->code() == Errc::device_lost;
   if (!out_of_sight(*guarded->block->segment) && (!lost || !told_lost_.exchange(true))) {

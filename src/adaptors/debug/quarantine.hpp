@@ -20,13 +20,13 @@
 
 namespace weir::detail {
 
-class Keeper : public std::enable_shared_from_this<Keeper> {
+class Quarantine : public std::enable_shared_from_this<Quarantine> {
  public:
   using GiveBack = void (*)(MemoryResource& upstream, spi::Block& block) noexcept;
   using Live = std::map<const spi::Block*, std::unique_ptr<Guarded>>;
 
   /// `how` is MemoryResource::deallocate_to, which only resources may call.
-  Keeper(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how);
+  Quarantine(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how);
 
   /// A buffer that lives from now on; numbers it. Needs no memory.
   void watch(Live::node_type guarded) noexcept;
@@ -70,9 +70,9 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void look_at_poison(Owned guarded) noexcept;
   /// Compare, fill all with poison if `poison` says so, then `next`: at once where the host reaches the
   /// memory.
-  void look(Owned guarded, const Places& places, bool poison, void (Keeper::*next)(Owned) noexcept);
+  void look(Owned guarded, const Places& places, bool poison, void (Quarantine::*next)(Owned) noexcept);
   void look_on_device(Owned& guarded, const Places& places, bool poison,
-                      void (Keeper::*next)(Owned) noexcept);
+                      void (Quarantine::*next)(Owned) noexcept);
   void judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept;
   void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept;
   void keep(Owned guarded) noexcept;

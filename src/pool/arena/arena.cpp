@@ -34,7 +34,7 @@ void Arena::add(MemoryResource& owner, spi::Block& block, bool large, Shard* sha
   range.closed_at(closed_at);
   range.before = range.after = nullptr;
   region.first = region.last = &range;
-  put(range);
+  make_free(range);
 }
 
 spi::Block& Arena::remove(Region& region) noexcept {
@@ -82,7 +82,7 @@ Range* Arena::cut_from(Index& index, std::uint64_t granules, std::size_t alignme
   return range;
 }
 
-void Arena::put(Range& range) noexcept {
+void Arena::make_free(Range& range) noexcept {
   range.state = Range::State::free;
   insert_merged(range);
 }
@@ -106,7 +106,7 @@ void Arena::insert_merged(Range& inserted) noexcept {
 void Arena::clear(Range& range) noexcept {
   remove(range);
   range.shard = nullptr;
-  put(range);
+  make_free(range);
 }
 
 void Arena::insert(Range& range) noexcept {

@@ -38,7 +38,7 @@ class Arena {
   Range* cut(FreeRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   Range* cut(PendingRanges& index, std::uint64_t granules, std::size_t alignment, RangeIndex::Search search, bool large);
   /// Make a range free for the stream of its shard, or for every one if it has none.
-  void put(Range& range) noexcept;
+  void make_free(Range& range) noexcept;
   /// Make a range of a shard's index free for every stream.
   void clear(Range& range) noexcept;
 

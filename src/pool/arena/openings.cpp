@@ -145,7 +145,7 @@ Range& Arena::add_behind(Region& region, std::uint64_t granules) noexcept {
 void Arena::close(const Opening& opening, bool has_memory) noexcept {
   for (const auto& [range, bare] : opening.parts) {
     if (bare) range->closed_at(0);
-    bare && !has_memory ? strip(*range) : put(*range);
+    bare && !has_memory ? strip(*range) : make_free(*range);
   }
 }
 

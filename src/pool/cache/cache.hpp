@@ -74,9 +74,9 @@ class alignas(64) Cache {
   // By anybody.
 
   /// Leave a range that the stream may use again.
-  void leave(Range& range) noexcept { door_.push(range); }
+  void give_back(Range& range) noexcept { door_.push(range); }
   /// Several, as a list through `next`.
-  void leave(Range& first, Range& last) noexcept { door_.push(first, last); }
+  void give_back(Range& first, Range& last) noexcept { door_.push(first, last); }
   [[nodiscard]] bool has_returned() const noexcept { return !door_.empty(); }
   /// A buffer ends, not by the owner or not as usual. False when the pool has to count it; as CloseCount::add.
   [[nodiscard]] bool close(std::size_t bytes) noexcept {
@@ -101,7 +101,7 @@ class alignas(64) Cache {
   const sync::ThreadId owner;        ///< 0: of everybody who has no cache of its own
   spi::StreamState& stream;
   Shard& shard;
-  detail::LeaningLock lock;
+  detail::BiasedLock lock;
   CloseCount closes;
   WaitingGroup<Range> waiting;
 

@@ -12,11 +12,11 @@
 
 namespace weir::pool {
 
-class Core;
+class PoolResource;
 
 class Shard {
  public:
-  Shard(Core& pool, spi::StreamState& of) noexcept : stream(of), core(pool) {}
+  Shard(PoolResource& pool, spi::StreamState& of) noexcept : stream(of), pool(pool) {}
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
   ~Shard() {
@@ -36,7 +36,7 @@ class Shard {
 
   spi::StreamState& stream;
   const spi::Kept kept{stream};
-  Core& core;
+  PoolResource& pool;
 
   // Under the pool's mutex.
   Cache* caches = nullptr;

@@ -36,7 +36,7 @@ std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t
 
 // Pages of memory that is free for every stream, the largest first: at least as many granules as are `wanted`, and among
 // so many pages, if there are.
-std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted, std::size_t among) const {
+std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, std::size_t among) const {
   std::vector<Idle> idle;
   std::uint64_t found = 0;
   const auto goes_on = [&] { return found < wanted || idle.size() < among; };
@@ -53,7 +53,7 @@ std::vector<Core::Idle> Core::idle_pages(std::uint64_t wanted, std::size_t among
 }
 
 // Take them out of everybody's sight. The result is in their order. Throws only for want of memory, and then did nothing.
-std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
+std::vector<Range*> PoolResource::lift(const std::vector<Idle>& pages) {
   std::vector<Range*> lifted(pages.size());
   std::vector<std::size_t> order(pages.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -70,7 +70,7 @@ std::vector<Range*> Core::lift(const std::vector<Idle>& pages) {
 }
 
 // Which idle pages go where, how much new memory the bare parts need besides, and which idle pages make up for that.
-Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
+PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves) const {
   Plan plan;
   std::vector<Page> gaps;
   for (const auto& [range, bare] : opening.parts) {
@@ -107,7 +107,7 @@ Core::Plan Core::plan(const Arena::Opening& opening, bool moves) const {
 }
 
 // False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
-bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
+bool PoolResource::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   std::size_t added = 0;
   // What others of the device have closed is freed when there is no memory.
   const auto add = [&](const Page& page) {
@@ -138,12 +138,12 @@ bool Core::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
 }
 
 // Its memory is elsewhere, or gone.
-void Core::strip(Range& range) noexcept {
+void PoolResource::strip(Range& range) noexcept {
   if (!range.region->large) small_ -= range.granules;
   arena_.strip(range);
 }
 
-bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use) {
+bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use) {
   const Growing growing(*this, lock);
   const auto opening = arena_.open(arena_.addresses(large), granules, pages_->unit);
   if (!opening) return false;
@@ -176,7 +176,7 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
   }
   for (std::size_t i = 0; i < lifted.size(); ++i) {
     if (i < done) lost += lifted[i]->bytes();
-    i < done ? strip(*lifted[i]) : arena_.put(*lifted[i]);
+    i < done ? strip(*lifted[i]) : arena_.make_free(*lifted[i]);
   }
   arena_.bytes = backed ? arena_.bytes + added - given_back : arena_.bytes - lost;
   const auto moved = std::min(done, wanted.to.size());
@@ -194,14 +194,14 @@ bool Core::add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& s
 }
 
 // An eighth for small requests, if that is a page.
-bool Core::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
+bool PoolResource::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
   const auto small = granules / 8 / pages_->unit * pages_->unit;
   return (small == 0 || add_pages(small, false, lock, shortage, Use::new_only)) &&
          add_pages(granules - small, true, lock, shortage, Use::new_only);
 }
 
 // Give free memory back until at most `bytes_to_keep` are in no buffer.
-void Core::end_pages(std::size_t bytes_to_keep, Lock& lock) {
+void PoolResource::end_pages(std::size_t bytes_to_keep, Lock& lock) {
   if (growing_ && Growing::some()) return;  // two that grow would wait for each other; the next close tries again
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);

@@ -44,7 +44,7 @@ struct Application {
   }
   /// A buffer that another process has, and nobody here; a thread of the library closes it.
   static void end_lease(Buffer& leased) {
-    const detail::OwnThread mark;
+    const detail::LibraryThread mark;
     leased.close();
   }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int often = 5000;
 
-void take(LeaningLock& lock, int times, long& counter) {
+void take(BiasedLock& lock, int times, long& counter) {
   for (int i = 0; i < times; ++i) {
     const std::scoped_lock guard(lock);
     ++counter;
@@ -27,35 +27,35 @@ void take(LeaningLock& lock, int times, long& counter) {
 }
 
 bool can_lean() {
-  LeaningLock lock;
+  BiasedLock lock;
   long counter = 0;
   take(lock, often, counter);
-  return lock.leans();
+  return lock.is_biased();
 }
 
 #define REQUIRES_LEANING() \
   if (!can_lean()) GTEST_SKIP() << "no membarrier(2), or the thread sanitizer, which does not know it"
 
-TEST(LeaningLock, LeansToAThreadThatIsAlone) {
+TEST(BiasedLock, LeansToAThreadThatIsAlone) {
   REQUIRES_LEANING();
-  LeaningLock lock;
+  BiasedLock lock;
   long counter = 0;
   take(lock, 100, counter);
-  EXPECT_FALSE(lock.leans()) << "not at once";
+  EXPECT_FALSE(lock.is_biased()) << "not at once";
   take(lock, 100, counter);
-  EXPECT_TRUE(lock.leans());
+  EXPECT_TRUE(lock.is_biased());
   test::Thread([&] { take(lock, 1, counter); }).join();
-  EXPECT_FALSE(lock.leans());
+  EXPECT_FALSE(lock.is_biased());
   take(lock, 200, counter);
-  EXPECT_FALSE(lock.leans()) << "less readily now";
+  EXPECT_FALSE(lock.is_biased()) << "less readily now";
   take(lock, often, counter);
-  EXPECT_TRUE(lock.leans());
+  EXPECT_TRUE(lock.is_biased());
   EXPECT_EQ(counter, 401 + often);
 }
 
 /// Counts, slowly enough that two who are inside together lose a count.
 // Loads and stores, no increment: two at once lose a count.
-void count_slowly(LeaningLock& lock, std::atomic<long>& counter) {
+void count_slowly(BiasedLock& lock, std::atomic<long>& counter) {
   const std::scoped_lock guard(lock);
   const long seen = counter.load(std::memory_order_relaxed);
   for (int i = 0; i < 40; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -63,8 +63,8 @@ void count_slowly(LeaningLock& lock, std::atomic<long>& counter) {
 }
 
 // One thread has it nearly alone, again and again another one, and the others intrude meanwhile.
-TEST(LeaningLock, KeepsOthersOutWhenItIsStraightened) {
-  LeaningLock lock;
+TEST(BiasedLock, KeepsOthersOutWhenItIsStraightened) {
+  BiasedLock lock;
   std::atomic<long> counter{0};
   std::atomic<long> expected{0};
   std::atomic<int> intrusions{0};
@@ -95,11 +95,11 @@ TEST(LeaningLock, KeepsOthersOutWhenItIsStraightened) {
 }
 
 // The lock leaned to a thread that the child does not have.
-TEST(LeaningLock, WorksInAForkedChild) {
+TEST(BiasedLock, WorksInAForkedChild) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
 #endif
-  LeaningLock lock;
+  BiasedLock lock;
   long counter = 0;
   test::Thread([&] { take(lock, often, counter); }).join();
   lock.lock();  // as pools do around a fork

@@ -31,8 +31,8 @@ class BufferTables : public testing::Test {
 TEST_F(BufferTables, FindsEachBufferOnce) {
   BufferTable table;
   EXPECT_TRUE(table.take(address(1)).is_closed());
-  table.put(address(1), pool->allocate(10, stream));
-  table.put(address(2), pool->allocate(20, stream));
+  table.insert(address(1), pool->allocate(10, stream));
+  table.insert(address(2), pool->allocate(20, stream));
   EXPECT_EQ(table.size(), 2U);
   EXPECT_TRUE(table.take(address(3)).is_closed());
   EXPECT_EQ(table.take(address(2)).size(), 20U);
@@ -44,7 +44,7 @@ TEST_F(BufferTables, FindsEachBufferOnce) {
 TEST_F(BufferTables, ItsEndClosesWhatItHolds) {
   {
     BufferTable table;
-    for (std::uint64_t i = 1; i <= 100; ++i) table.put(address(i), pool->allocate(10, stream));
+    for (std::uint64_t i = 1; i <= 100; ++i) table.insert(address(i), pool->allocate(10, stream));
     EXPECT_EQ(pool->stats().live_buffers, 100U);
   }
   EXPECT_EQ(pool->stats().live_buffers, 0U);
@@ -65,7 +65,7 @@ TEST_F(BufferTables, AgreeWithAMap) {
         ASSERT_TRUE(table.take(address(one)).is_closed()) << "step " << step;
       } else {
         const std::size_t bytes = 1 + step % 4096;
-        table.put(address(one), pool->allocate(bytes, stream));
+        table.insert(address(one), pool->allocate(bytes, stream));
         model.emplace(one, bytes);
       }
       ASSERT_EQ(table.size(), model.size());
@@ -85,7 +85,7 @@ TEST_F(BufferTables, EightThreadsShareOne) {
       const Stream own(host_device());
       begin.arrive_and_wait();
       for (std::uint64_t i = 1; i <= times; ++i) {
-        table.put(address(8 * i + t), pool->allocate(1 + t, own));
+        table.insert(address(8 * i + t), pool->allocate(1 + t, own));
         if (i % 4 == 0) continue;
         EXPECT_EQ(table.take(address(8 * i + t)).size(), 1 + t) << i;
       }

@@ -31,7 +31,7 @@ class ForgottenStream : public testing::Test {
         std::count_if(log.begin(), log.end(), [](const std::string& line) { return line.starts_with("mark"); }));
   }
   static void close_on_own_thread(Buffer& buffer) {
-    const detail::OwnThread mark;
+    const detail::LibraryThread mark;
     buffer.close();
   }
 

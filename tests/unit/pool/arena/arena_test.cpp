@@ -59,7 +59,7 @@ class ArenaTest : public testing::Test {
   std::vector<Buffer> kept;
   Arena arena;
   const PoolPtr pool = make_pool(resource);
-  Shard shard{static_cast<Core&>(*pool), stream.state()};
+  Shard shard{static_cast<PoolResource&>(*pool), stream.state()};
 };
 
 TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {
@@ -69,13 +69,13 @@ TEST_F(ArenaTest, MergedRangesWaitForTheLaterUse) {
   for (Range* range : {a, b}) range->shard = &shard;
   a->closed_at(7);
   b->closed_at(5);
-  arena.put(*a);
-  arena.put(*b);
+  arena.make_free(*a);
+  arena.make_free(*b);
   Range* const whole = arena.cut(*shard.pending, 8, granule, Search::quick, false);
   ASSERT_NE(whole, nullptr);
   EXPECT_EQ(whole->closed_at(), 7U);
   whole->shard = nullptr;
-  arena.put(*whole);
+  arena.make_free(*whole);
 }
 
 TEST_F(ArenaTest, ARegionGoesAsAWhole) {

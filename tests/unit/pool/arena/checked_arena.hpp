@@ -182,7 +182,7 @@ class CheckedArena {
     of(range).give(first_of(range), to_shard ? Intervals::of_shard : Intervals::everyones, closed_at);
     range.shard = to_shard ? &shard_ : nullptr;
     range.closed_at(closed_at);
-    arena_.put(range);
+    arena_.make_free(range);
   }
   /// As a flush does: what the stream is done with, while the index is walked.
   void clear(const Below& below) {
@@ -255,7 +255,7 @@ class CheckedArena {
   void settle_lifted(bool strip) {
     for (Range* const range : lifted_) {
       of(*range).give(range->begin(), strip ? Intervals::bare : Intervals::everyones, range->closed_at());
-      strip ? arena_.strip(*range) : arena_.put(*range);
+      strip ? arena_.strip(*range) : arena_.make_free(*range);
     }
     lifted_.clear();
   }
@@ -307,7 +307,7 @@ class CheckedArena {
   std::map<const Region*, Intervals> model_;
   Arena arena_;
   const PoolPtr pool_ = make_pool(resource_);
-  Shard shard_{static_cast<Core&>(*pool_), stream_.state()};
+  Shard shard_{static_cast<PoolResource&>(*pool_), stream_.state()};
   std::vector<Range*> live_, lifted_;
   std::optional<Arena::Opening> opening_;
 };

@@ -11,7 +11,7 @@
 namespace weir::test {
 namespace {
 
-using detail::LeaningLock;
+using detail::BiasedLock;
 using explore::Fault;
 using explore::require;
 using explore::Scene;
@@ -39,13 +39,13 @@ struct Locked {
   void use_quickly() {
     if (auto* const seat = lock.enter()) {
       change();
-      LeaningLock::leave(seat);
+      BiasedLock::exit(seat);
     } else {
       use();
     }
   }
 
-  LeaningLock lock;
+  BiasedLock lock;
   explore::Section section;
   sync::Plain<int> value{0};
 };
@@ -65,27 +65,27 @@ explore::Story taken(const std::vector<int>& times) {
 
 // It leans after so many more rounds than sync::often that a thread takes it in a row, ever later.
 
-TEST(LeaningLock, TwoThreads) {
+TEST(BiasedLock, TwoThreads) {
   EXPECT_TRUE(explore::holds(taken({2, 2})));
   EXPECT_TRUE(explore::holds(taken({4, 2})));
 }
 
-TEST(LeaningLock, LeansToOneAndThenToAnother) { EXPECT_TRUE(explore::holds(taken({4, 6}))); }
+TEST(BiasedLock, LeansToOneAndThenToAnother) { EXPECT_TRUE(explore::holds(taken({4, 6}))); }
 
-TEST(LeaningLock, ThreeThreads) { EXPECT_TRUE(explore::holds(taken({4, 2, 1}))); }
+TEST(BiasedLock, ThreeThreads) { EXPECT_TRUE(explore::holds(taken({4, 2, 1}))); }
 
-TEST(LeaningLock, NeverLeansWithoutBarriers) {
+TEST(BiasedLock, NeverLeansWithoutBarriers) {
   EXPECT_TRUE(explore::holds(
       [](Scene& scene) {
         taken({5, 2})(scene);
         auto& lock = scene.make<Locked>(thread(2)).lock;
-        scene.thread([&lock] { require(!lock.leans(), "it leans to nobody"); });
+        scene.thread([&lock] { require(!lock.is_biased(), "it leans to nobody"); });
       },
       {.preemptions = 2, .heavy_barrier = false}));
 }
 
 /// The tests above would say little otherwise.
-TEST(LeaningLock, DoesLeanInThese) {
+TEST(BiasedLock, DoesLeanInThese) {
   const auto leaning = [](int before, int after) {
     return [=](Scene& scene) {
       auto& shared = scene.make<Locked>();
@@ -97,7 +97,7 @@ TEST(LeaningLock, DoesLeanInThese) {
       scene.thread([&, after] {
         for (unsigned i = 0; turn.load() == 0; ++i) sync::pause(i);
         shared.use(after);
-        require(!shared.lock.leans(), "it leans to nobody");
+        require(!shared.lock.is_biased(), "it leans to nobody");
       });
     };
   };
@@ -192,7 +192,7 @@ TEST(ManyLocks, AreHeldTogether) {
 }
 
 /// A thread that the lock leans to ends, and a new one has its number.
-TEST(LeaningLock, AThreadEndsAndAnotherOneIsTakenForIt) {
+TEST(BiasedLock, AThreadEndsAndAnotherOneIsTakenForIt) {
   EXPECT_TRUE(explore::holds(
       [](Scene& scene) {
         auto& shared = scene.make<Locked>();
