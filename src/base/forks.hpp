@@ -20,7 +20,7 @@ inline constinit std::uint32_t fork_generation = 1;
 class ForkStep {
  public:
   using Step = void (*)(spi::ForkMoment) noexcept;
-  static constexpr std::size_t last = 8;
+  static constexpr std::size_t last = 9;
 
   /// Made when the library is loaded, never later. One for each place.
   ForkStep(std::size_t place, Step step) noexcept;

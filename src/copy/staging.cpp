@@ -14,6 +14,7 @@
 #include "base/thrown_by.hpp"
 #include "device/registry.hpp"
 #include "stream/device_queues.hpp"
+#include "stream/releases.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/resources.hpp"
 #include "weir/spi/stream_state.hpp"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (fast.cpp).
-// Everything that looks beyond it holds the pool's mutex: close.cpp for ends of buffers that are not that simple,
-// collect.cpp for what streams are done with, search.cpp and pages/paging.cpp for memory, release.cpp for giving it back, lifetime.cpp
-// for ends of streams and of the pool, and forks.
+// Everything else holds the pool's mutex. The rest of a buffer's life is in close.cpp. An allocation that its cache cannot
+// serve searches (search.cpp), after it has collected what other streams are done with (collect.cpp), and grows the pool
+// (grow.cpp, pages/paging.cpp). What goes back to upstream goes by release.cpp. Streams end in streams.cpp, and the pool
+// itself in lifetime.cpp.
 //
 // Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a
 // user's function, a question to a stream or the drop of its use runs.
@@ -18,7 +19,7 @@
 #include "pool/arena/arena.hpp"
 #include "pool/cache/shard.hpp"
 #include "pool/pages/page_table.hpp"
-#include "stream/releases.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
@@ -111,13 +112,13 @@ class PoolResource final : public Pool {
   Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
   Range* last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
+
+  // grow.cpp
   struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
-  void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
-  [[nodiscard]] std::size_t in_use() const noexcept;
-  void fill(Shortage& shortage) const noexcept;
 
   // release.cpp
   std::vector<spi::Point> pending_points(Lock& lock);
@@ -153,28 +154,36 @@ class PoolResource final : public Pool {
   [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
   bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
-  // lifetime.cpp
-  static const spi::AttachmentEvents stream_events;
+  // make.cpp
   void reserve_addresses();
-  ResourcePtr do_handle() override;
-  void abandon() noexcept;
+
+  // stats.cpp
+  [[nodiscard]] std::size_t in_use() const noexcept;
+  void fill(Shortage& shortage) const noexcept;
+
+  // streams.cpp
+  static const spi::AttachmentEvents stream_events;
   void stream_forgotten(Shard& shard) noexcept;
   void stream_closed(Shard& shard, std::uint64_t last) noexcept;
   spi::AttachmentEvents::Answer stream_over(Shard& shard) noexcept;
   static void set_flags(Shard& shard, std::uint64_t flags) noexcept;
   static void clear_flags(Shard& shard, std::uint64_t flags) noexcept;
-  template <class F>
-  void for_each_cache(F function) const {
-    for (const Shard* shard = shards_; shard; shard = shard->next) shard->for_each_cache(function);
-  }
-  void visit_caches() noexcept;
-  static void visit_caches_of(Shard& shard) noexcept;
   void link(Shard& shard) noexcept;
   void unlink(Shard& shard) noexcept;
   void take_out(Shard& shard) noexcept;
   void empty_over(Shard& shard, std::size_t ranges) noexcept;
   [[nodiscard]] static bool removable(const Shard& shard) noexcept;
   static void dispose(Shard* shard) noexcept;
+
+  // lifetime.cpp
+  template <class F>
+  void for_each_cache(F function) const {
+    for (const Shard* shard = shards_; shard; shard = shard->next) shard->for_each_cache(function);
+  }
+  void visit_caches() noexcept;
+  static void visit_caches_of(Shard& shard) noexcept;
+  ResourcePtr do_handle() override;
+  void abandon() noexcept;
   [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0; }
   void give_back_all() noexcept;
 

@@ -9,6 +9,7 @@
 #include "base/thrown_by.hpp"
 #include "memory/lent.hpp"
 #include "pool/pool_resource.hpp"
+#include "stream/releases.hpp"
 
 namespace weir::pool {
 

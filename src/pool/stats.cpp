@@ -46,4 +46,18 @@ void PoolResource::set_reuse_policy(ReusePolicy policy) noexcept {
   reuse_ = policy;
 }
 
+std::size_t PoolResource::in_use() const noexcept {
+  std::size_t bytes = 0;
+  for (const Shard* shard = shards_; shard; shard = shard->next) {
+    shard->for_each_cache([&](const Cache& cache) { bytes += cache.in_use(); });
+  }
+  return bytes;
+}
+
+void PoolResource::fill(Shortage& shortage) const noexcept {
+  shortage.in_use = in_use();
+  shortage.reserved = arena_.bytes;
+  shortage.largest_free = static_cast<std::size_t>(arena_.everyones.largest()) * granule;
+}
+
 }  // namespace weir::pool

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/forks.hpp"
-#include "stream/releases.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a stream: its last use, what resources keep beside it, its last value. The list of attachments only grows,
-// so that it is read without a lock.
-#include <mutex>
+// The end of a stream: its last use, and its last value.
 #include <utility>
 
 #include "base/atomic_max.hpp"
-#include "base/forks.hpp"
 #include "base/library_thread.hpp"
 #include "base/thrown_by.hpp"
 #include "stream/watcher.hpp"
@@ -13,46 +10,10 @@
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
-namespace weir {
-namespace {
-
-// One for all: streams and owners end beside each other, and both are rare.
-constinit sync::Mutex attachments_mutex;
-
-const detail::ForkStep step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });
-
-}  // namespace
-
-namespace spi {
-
-AttachmentLock::AttachmentLock() noexcept { attachments_mutex.lock(); }
-AttachmentLock::~AttachmentLock() { attachments_mutex.unlock(); }
-
-void AttachmentLock::detach(StreamState& stream, const void* owner) noexcept {
-  for (auto* one = stream.attachments_.load(std::memory_order_relaxed); one; one = one->next) {
-    if (one->owner.load(std::memory_order_relaxed) == owner) one->owner.store(nullptr, std::memory_order_release);
-  }
-}
+namespace weir::spi {
 
 StreamState::~StreamState() {
   for (auto* one = attachments_.load(std::memory_order_acquire); one;) delete std::exchange(one, one->next);
-}
-
-void* StreamState::attach(const void* owner, sync::ThreadId thread, void* object, const AttachmentEvents* events) {
-  const AttachmentLock lock;
-  if (void* const faster = attached(owner, thread)) return faster;
-  auto* one = attachments_.load(std::memory_order_relaxed);
-  while (one && one->owner.load(std::memory_order_relaxed)) one = one->next;
-  if (!one) {
-    one = new Attachment;
-    one->next = attachments_.load(std::memory_order_relaxed);
-    attachments_.store(one, std::memory_order_release);
-  }
-  one->thread = thread;
-  one->object = object;
-  one->events = events;
-  one->owner.store(owner, std::memory_order_release);
-  return object;
 }
 
 void StreamState::mark_outside() noexcept {
@@ -99,15 +60,6 @@ void StreamState::forget() noexcept {
   if (uses_.drop_memory()) close();
 }
 
-// Who has live memory here closes it with care from now on. After that comes the mark, which covers what was closed
-// before.
-void StreamState::tell_forgotten() noexcept {
-  const AttachmentLock lock;
-  for (auto* one = attachments_.load(std::memory_order_relaxed); one; one = one->next) {
-    if (one->owner.load(std::memory_order_relaxed) && one->events) one->events->forgotten(one->object);
-  }
-}
-
 // In one turn: whoever looked before has gone, and whoever looks later has to do with this mark. Whoever gives memory
 // back marks that itself from the beginning of the turn on, because it may come after the mark. Where there is no mark,
 // refused or on a thread of the library, there is a value that the end of the timeline still owes.
@@ -145,14 +97,6 @@ void StreamState::release_unasked() noexcept {
 
 bool StreamState::owes() const noexcept {
   return marked_.load(std::memory_order_acquire) < awaited_.load(std::memory_order_relaxed);
-}
-
-// Whether a resource has memory that was allocated on it. What was merely used on it has points of its own.
-bool StreamState::has_memory() const noexcept {
-  for (auto* one = attachments_.load(std::memory_order_acquire); one; one = one->next) {
-    if (one->owner.load(std::memory_order_acquire) && one->thread != 0) return true;
-  }
-  return false;
 }
 
 void StreamState::close() noexcept {
@@ -225,22 +169,8 @@ bool StreamState::mark_for_good() noexcept {
   }
 }
 
-// Whether somebody has more to do.
-bool StreamState::tell_over() noexcept {
-  const AttachmentLock lock;
-  bool more = false;
-  for (auto* one = attachments_.load(std::memory_order_relaxed); one; one = one->next) {
-    if (!one->owner.load(std::memory_order_relaxed) || !one->events) continue;
-    const auto answer = one->events->over(one->object);
-    if (answer == AttachmentEvents::Answer::gone) one->owner.store(nullptr, std::memory_order_release);
-    more = more || answer == AttachmentEvents::Answer::more;
-  }
-  return more;
-}
-
 void StreamState::end() noexcept {
   if (!device_->inherited) destroy();
 }
 
-}  // namespace spi
-}  // namespace weir
+}  // namespace weir::spi

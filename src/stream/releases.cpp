@@ -1,264 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/releases.hpp"
 
-#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "base/forks.hpp"
-#include "base/thrown_by.hpp"
 #include "stream/device_queues.hpp"
-#include "stream/watcher.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
-#include "weir/spi/fork_link.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
-namespace {
-
-/// Whether this thread does something of a queue.
-bool& releasing() noexcept { return sync::flag_of_thread<Release>(); }
-
-// Of all queues: for those who ask about a device.
-constinit sync::Mutex queues_mutex;
-constinit ReleaseState* first_queue = nullptr;
-
-}  // namespace
-
-// What a queue has. It lives as long as the queue, and as anything is in it.
-struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
-  using Lock = std::unique_lock<sync::Mutex>;
-
-  explicit ReleaseState(const spi::DeviceState& of) : device(of) {
-    run = &ReleaseState::do_all;
-    const std::scoped_lock lock(queues_mutex);
-    next = first_queue;
-    if (next) next->previous = this;
-    first_queue = this;
-  }
-  ~ReleaseState() {
-    const std::scoped_lock lock(queues_mutex);
-    (previous ? previous->next : first_queue) = next;
-    if (next) next->previous = previous;
-  }
-
-  struct List {
-    Release* first = nullptr;
-    Release* last = nullptr;
-
-    void append(Release& release) noexcept {
-      release.next_ = nullptr;
-      release.previous_ = last;
-      (last ? last->next_ : first) = &release;
-      last = &release;
-    }
-    void remove(Release& release) noexcept {
-      (release.previous_ ? release.previous_->next_ : first) = release.next_;
-      (release.next_ ? release.next_->previous_ : last) = release.previous_;
-    }
-  };
-  struct Doing {
-    std::uint64_t number;
-    Doing* next;
-  };
-
-  // All points of `release` have passed.
-  void passed(Release& release) noexcept {
-    bool post = false;
-    {
-      const Lock lock(mutex);
-      waiting.remove(release);
-      ready.append(release);
-      post = !std::exchange(posted, true);
-      if (post) self = shared_from_this();
-      changed.notify_all();
-    }
-    if (post) Watcher::get().post(*this);
-  }
-
-  // Do the first that is ready. Without the lock meanwhile.
-  void do_one(Lock& lock) noexcept {
-    Release& release = *ready.first;
-    ready.remove(release);
-    Doing mine{release.number_, doing};
-    doing = &mine;
-    const auto keep = std::exchange(release.queue_, nullptr);
-    lock.unlock();
-    const bool before = std::exchange(releasing(), true);
-    release.run();
-    releasing() = before;
-    lock.lock();
-    Doing** at = &doing;
-    while (*at != &mine) at = &(*at)->next;
-    *at = mine.next;
-    changed.notify_all();
-  }
-  static void do_all(spi::Job& job) noexcept {
-    auto& state = static_cast<ReleaseState&>(job);
-    std::shared_ptr<ReleaseState> last;
-    Lock lock(state.mutex);
-    state.doing_all = true;
-    while (state.ready.first) state.do_one(lock);
-    state.posted = state.doing_all = false;
-    last = std::move(state.self);
-    lock.unlock();
-  }
-  [[nodiscard]] bool does_any_up_to(std::uint64_t number) const noexcept {
-    for (const Doing* one = doing; one; one = one->next) {
-      if (one->number <= number) return true;
-    }
-    return false;
-  }
-
-  bool settle(bool waits) noexcept;
-  [[nodiscard]] const Release* first_awaited() const noexcept;
-
-  // In a forked child: whatever another thread of the parent had in its hands goes on in the parent only.
-  void leak_what_others_held() noexcept {
-    for (Release *one = waiting.first, *next_one = nullptr; one; one = next_one) {
-      next_one = one->next_;
-      if (!one->points_.stands()) waiting.remove(*one);
-    }
-  }
-  void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::before) return mutex.lock();
-    if (moment == spi::ForkMoment::child) {
-      new (&changed) sync::Condition;  // the parent's threads wait on the old one for ever
-      if (!releasing()) doing = nullptr;
-      leak_what_others_held();
-      if (!releasing() && doing_all) posted = doing_all = false;
-    }
-    mutex.unlock();
-  }
-
-  const spi::DeviceState& device;
-  sync::Mutex mutex;
-  sync::Condition changed;  // something became ready, or was done
-  List waiting, ready;
-  Doing* doing = nullptr;
-  std::uint64_t issued = 0;
-  bool posted = false;
-  bool doing_all = false;              // the thread that it was posted to is at it
-  std::shared_ptr<ReleaseState> self;  // while posted
-  ReleaseState *next = nullptr, *previous = nullptr;
-  spi::ForkLink link{*this};  // last
-};
-
-// The oldest release whose point can still be found out. Others wait for points that were never recorded; that was
-// reported when their stream was lost.
-const Release* ReleaseState::first_awaited() const noexcept {
-  const Release* one = waiting.first;
-  while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;
-  return one;
-}
-
-bool ReleaseState::settle(bool waits) noexcept {
-  if (releasing()) return false;
-  constexpr std::size_t most = 64;  // timelines
-  spi::Kept timelines[most];
-  std::size_t count = 0;
-  Lock lock(mutex);
-  for (Release* one = waiting.first; one && count < most; one = one->next_) {
-    if (one->at_ && (count == 0 || timelines[count - 1].get() != one->at_)) timelines[count++] = spi::Kept(*one->at_);
-  }
-  lock.unlock();
-  for (std::size_t i = 0; i < count; ++i) timelines[i]->settle();
-  lock.lock();
-  bool some = false;
-  for (; ready.first; some = true) do_one(lock);
-  if (!waits || !doing) return some;
-  changed.wait(lock, [this, last = issued] { return !does_any_up_to(last); });
-  return true;
-}
-
-ReleaseQueue::ReleaseQueue(const spi::DeviceState& device) : state_(std::make_shared<ReleaseState>(device)) {}
-ReleaseQueue::~ReleaseQueue() = default;
-
-void ReleaseQueue::add(Release& release) noexcept {
-  release.points_.keep();
-  {
-    const std::scoped_lock lock(state_->mutex);
-    release.queue_ = state_;
-    release.number_ = ++state_->issued;
-    state_->waiting.append(release);
-  }
-  step(release);
-}
-
-void ReleaseQueue::step(Release& release) noexcept {
-  ReleaseState& state = *release.queue_;
-  const auto stands_at = [&](spi::StreamState* timeline, std::uint64_t value) {
-    const std::scoped_lock lock(state.mutex);
-    release.at_ = timeline;
-    release.value_ = value;
-  };
-  auto& entries = release.points_.entries();
-  while (!entries.empty()) {
-    const auto next = entries.back();
-    stands_at(next.stream, next.value);
-    const auto passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
-      Release& self = *static_cast<Release::Waiting&>(waiter).of;
-      {
-        const std::scoped_lock lock(self.queue_->mutex);
-        self.at_ = nullptr;
-      }
-      self.points_.drop_last();
-      step(self);
-    };
-    if (!next.stream->finished(next.value) && next.stream->after(next.value, release.points_, passed, true)) return;
-    stands_at(nullptr, 0);
-    release.points_.drop_last();
-  }
-  state.passed(release);
-}
-
-void ReleaseQueue::drain() {
-  Watcher::get().try_again();
-  drain(*state_);
-}
-
-void ReleaseQueue::drain(ReleaseState& state) {
-  constexpr unsigned most_refusals = 80;
-  if (releasing()) return;
-  spi::Kept at;  // outlives the lock: with it the timeline may end
-  ReleaseState::Lock lock(state.mutex);
-  const auto last = state.issued;
-  for (unsigned round = 0;;) {
-    const Release* const oldest = state.first_awaited();
-    if (state.ready.first) {
-      state.do_one(lock);
-    } else if (oldest && oldest->number_ <= last) {
-      const auto number = oldest->number_;
-      if (oldest->at_) at = spi::Kept(*oldest->at_);
-      const auto value = oldest->value_;
-      lock.unlock();
-      std::exception_ptr refused;
-      if (at) {
-        refused = thrown_by([&] { (void)at->wait_for(value, std::chrono::nanoseconds{-1}); });
-        at->settle();
-        at = {};
-      }
-      lock.lock();
-      if (const Release* const now = state.first_awaited(); !now || now->number_ != number) {
-        round = 0;
-        continue;
-      }
-      if (refused && round >= most_refusals) std::rethrow_exception(refused);
-      lock.unlock();  // somebody has it in hand, or its timeline is lost and not over yet
-      sync::pause(round++);
-      lock.lock();
-    } else if (state.does_any_up_to(last)) {
-      state.changed.wait(lock);
-    } else {
-      return;
-    }
-  }
-}
-
-bool ReleaseQueue::settle() noexcept { return state_->settle(true); }
-
 namespace {
 
 class FunctionRelease final : public Release {
@@ -293,29 +46,7 @@ class SegmentRelease final : public Release {
 // For memory whose resource has counted it out.
 constinit DeviceQueues left_queues;
 
-const ForkStep step(5, [](spi::ForkMoment moment) noexcept {
-  if (moment == spi::ForkMoment::before) left_queues.fork(moment);
-  hold_across_fork(queues_mutex, moment);
-  if (moment != spi::ForkMoment::before) left_queues.fork(moment);
-});
-
-// Call `function` with each queue of that device, hand over hand: a queue that it has in its hands stays in the list.
-template <class Function>
-void for_each_queue(const spi::DeviceState& device, const Function& function) {
-  std::shared_ptr<ReleaseState> hand, before;
-  for (;;) {
-    {
-      const std::scoped_lock lock(queues_mutex);
-      before = std::exchange(hand, nullptr);
-      for (ReleaseState* queue = before ? before->next : first_queue; queue && !hand; queue = queue->next) {
-        if (&queue->device == &device) hand = queue->weak_from_this().lock();
-      }
-    }
-    before = nullptr;  // without the lock: with it the queue may end
-    if (!hand) return;
-    function(*hand);
-  }
-}
+const ForkStep step(5, [](spi::ForkMoment moment) noexcept { left_queues.fork(moment); });
 
 }  // namespace
 
@@ -350,22 +81,6 @@ void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* 
     report({make_error_code(std::errc::not_enough_memory), "release of memory",
             "memory is leaked: std::bad_alloc while its last use was to be waited for"});
   }
-}
-
-bool in_release() noexcept { return releasing(); }
-
-void drain_releases(const spi::DeviceState& device) noexcept {
-  Watcher::get().try_again();
-  for_each_queue(device, [](ReleaseState& queue) {
-    (void)thrown_by([&] { ReleaseQueue::drain(queue); });  // they go on by themselves
-  });
-}
-
-bool settle_releases(const spi::DeviceState& device) noexcept {
-  Watcher::get().try_again();
-  bool some = false;
-  for_each_queue(device, [&](ReleaseState& queue) { some = queue.settle(false) || some; });
-  return some;
 }
 
 }  // namespace weir::detail

@@ -26,7 +26,7 @@ void report_no_thread(std::error_code why) noexcept {
   }
 }
 
-const ForkStep step(6, [](spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); });
+const ForkStep step(7, [](spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); });
 
 }  // namespace
 

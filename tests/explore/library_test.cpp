@@ -20,7 +20,7 @@ namespace {
 using explore::require;
 using explore::Scene;
 
-// ---- raise ----------------------------------------------------------------------------------------------------------
+// ---- atomic_max ----------------------------------------------------------------------------------------------------------
 
 TEST(Raise, LeavesTheLargest) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream_*.cpp, the same for every backend)
+// What is behind a weir::Stream: a timeline with two halves. The front half (src/stream/, the same for every backend)
 // numbers the work, keeps what cannot be submitted yet in a software queue, answers questions from numbers it already knows,
 // and owns what waits for its points. The back half (the do_ functions, one class per backend) talks to the driver.
 
@@ -248,53 +248,62 @@ class StreamState {
     std::uint64_t value;
   };
   using Lock = std::unique_lock<sync::Mutex>;
+
+  // submission.cpp
   bool must_hold(const Op& op) const noexcept;
   std::uint64_t hold(Op&& op);
   void submit(Op& op, std::uint64_t value);
-  void submit_held(Op& op, std::uint64_t value);
   void free_later(FreeOp& op, std::uint64_t value) noexcept;
-  void run_call(CallOp& op, std::uint64_t value);
+  static bool needs_somebody(const Op& op) noexcept;
   void take_turn(Lock& lock);
-  bool try_mark();
   void mark_in_turn();
   void mark_up_to(std::uint64_t value);
   void end_turn(Lock& lock) noexcept;
+
+  // completion.cpp
+  std::uint64_t position(MarkOp mark) noexcept;
+  bool try_mark();
+  /// Needs the lock, or the turn: whether those who neither name it nor own memory of it may use the native stream.
+  bool may_look() const noexcept { return !sealed_ && !forgotten_; }
+
+  // loss.cpp
   static bool says_gone(const std::exception_ptr& error) noexcept;
   bool become_lost(const std::exception_ptr& error) noexcept;
   void report_lost() noexcept;
   void lose_if_gone(const std::exception_ptr& error) noexcept;
+
+  // worker.cpp
   template <class Action>
   static void until_possible(StreamState& asked, const Action& action);
   void start_worker();
   void work() noexcept;
+  void submit_held(Op& op, std::uint64_t value);
+  void run_call(CallOp& op, std::uint64_t value);
 
-  std::uint64_t position(MarkOp mark) noexcept;
-  /// Needs the lock, or the turn: whether those who neither name it nor own memory of it may use the native stream.
-  bool may_look() const noexcept { return !sealed_ && !forgotten_; }
-  static bool needs_somebody(const Op& op) noexcept;
-
-  // stream_ends.cpp
+  // attachments.cpp
   friend class AttachmentLock;
-  void forget() noexcept;
+  [[nodiscard]] bool has_memory() const noexcept;
   void tell_forgotten() noexcept;
+  bool tell_over() noexcept;
+
+  // lifetime.cpp
+  void forget() noexcept;
   void become_forgotten() noexcept;
   [[nodiscard]] bool owes() const noexcept;
-  [[nodiscard]] bool has_memory() const noexcept;
   void close() noexcept;
   std::uint64_t seal() noexcept;
   [[nodiscard]] bool mark_for_good() noexcept;
-  bool tell_over() noexcept;
   void end() noexcept;
   /// What waits for the last value of a closed timeline, and what goes on with it on the library's thread.
   struct End : Waiter, Job {
     StreamState* of;
   };
 
-  // stream_waiting.cpp
+  // waiters.cpp
   friend class detail::Watcher;
   void take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept;
 
-  // stream_fork.cpp
+  // fork.cpp
   friend class ForkLink;
   void fork(ForkMoment moment) noexcept;
   void lose_inherited() noexcept;

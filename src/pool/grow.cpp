@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a pool gets more memory from upstream when it has no pages.
+#include <algorithm>
+#include <utility>
+
+#include "pool/pool_resource.hpp"
+
+namespace weir::pool {
+namespace {
+
+using Search = RangeIndex::Search;
+
+}  // namespace
+
+Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+  if (growing_ && grower_ == sync::thread_id()) return nullptr;  // a function that upstream called
+  while (growing_) {
+    grown_.wait(lock);
+    if (Range* const range = cut(shard, wanted, Search::quick)) return range;
+  }
+  const auto granules = granules_with_slack(wanted.granules, wanted.alignment);
+  const auto least = static_cast<std::size_t>(granules) * granule;
+  const bool mostly_small = !wanted.large && small_ > arena_.bytes / granule / 2;
+  const auto part = mostly_small ? static_cast<std::uint64_t>(static_cast<double>(small_) * growth_) : 0;
+  const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
+  bool added = false;
+  if (pages_) {
+    added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||
+            add_pages(granules, wanted.large, lock, shortage);
+  } else {
+    const auto segments = static_cast<std::size_t>(ahead) * granule / segment_bytes_ * segment_bytes_;
+    added = add_region(&shard, wanted.large, std::max({segment_bytes_, segments, least}), least, lock, shortage);
+  }
+  return added ? cut(shard, wanted, Search::thorough) : nullptr;
+}
+
+// Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
+// become larger than it ever was: it was too small for the request.
+bool PoolResource::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
+  const Growing growing(*this, lock);
+  const auto give_back_unused = [&](std::size_t most_reserved) {
+    spi::Block* const blocks = take_unused(most_reserved);
+    lock.unlock();
+    give_back(blocks);
+    lock.lock();
+    return blocks != nullptr;
+  };
+  const auto room = [&] { return limit_ - std::min(limit_, arena_.bytes); };
+  const auto most = std::min(peak_reserved_, limit_);
+  if (arena_.bytes + bytes > most) give_back_unused(most > bytes ? most - bytes : 0);
+  if (room() < bytes) bytes = std::max(least, room() / alignment_ * alignment_);
+  if (room() < bytes) {
+    shortage.limit = limit_;
+    return false;
+  }
+  const auto ask = [&] {
+    lock.unlock();
+    spi::Block* got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    while (!got && bytes > least) {
+      bytes = bytes > segment_bytes_ ? std::max(segment_bytes_, least) : least;
+      got = allocate_from(*upstream_, {bytes, alignment_, &home_}, shortage);
+    }
+    lock.lock();
+    return got;
+  };
+  spi::Block* block = ask();
+  if (!block && give_back_unused(0)) block = ask();
+  if (!block) return false;
+  try {
+    lock.unlock();
+    const bool everywhere = ready_on(shard);
+    lock.lock();
+    if (!everywhere && !shard->pending) shard->pending = std::make_unique<PendingRanges>();
+    arena_.add(*this, *block, large, everywhere ? nullptr : shard, everywhere ? 0 : shard->stream.issued());
+    if (!everywhere) settle_place(*shard);
+  } catch (...) {
+    if (lock.owns_lock()) lock.unlock();
+    deallocate_to(*upstream_, *block);
+    throw;
+  }
+  if (!large) small_ += block->size / granule;
+  ++grows_;
+  peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
+  shortage = {};
+  return true;
+}
+
+// Upstream may have put the allocation on the stream it was asked for. Only the stream that needs the memory waits then;
+// true when nobody has to.
+bool PoolResource::ready_on(Shard* shard) {
+  spi::StreamState& home = home_.state();
+  const auto allocated = home.position();
+  if (home.reached(allocated)) return true;
+  if (shard) {
+    shard->stream.put(spi::WaitOp{spi::Kept(home), allocated});
+    return false;
+  }
+  home_.synchronize();
+  return true;
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pool does when a stream is forgotten, is closed, and is over.
+#include <new>
+
+#include "pool/pool_resource.hpp"
+
+namespace weir::pool {
+
+void PoolResource::set_flags(Shard& shard, std::uint64_t flags) noexcept {
+  shard.flags |= flags;
+  shard.for_each_cache([&](Cache& cache) { cache.closes.set(flags); });
+}
+
+void PoolResource::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
+  const auto kept = shard.flags & CloseCount::releases;  // of the pool
+  shard.flags = (shard.flags & ~flags) | kept;
+  shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags & ~kept); });
+}
+
+const spi::AttachmentEvents PoolResource::stream_events{
+    [](void* object) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.pool.stream_forgotten(shard);
+    },
+    [](void* object, std::uint64_t last) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      if (!shard.unlinked.load(std::memory_order_acquire)) shard.pool.stream_closed(shard, last);
+    },
+    [](void* object) noexcept {
+      auto& shard = *static_cast<Shard*>(object);
+      if (shard.unlinked.load(std::memory_order_acquire)) return spi::AttachmentEvents::Answer::done;
+      return shard.pool.stream_over(shard);
+    }};
+
+// Live buffers need the stream's position when they are closed. The use that they have is given up with the last of them.
+void PoolResource::stream_forgotten(Shard& shard) noexcept {
+  const Lock lock(mutex_);
+  if (shard.flags & CloseCount::orphaned) return;  // since it was forgotten before
+  set_flags(shard, CloseCount::orphaned);
+  visit_caches_of(shard);
+  shard.for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
+  if (shard.live() != 0) return shard.stream.retain_memory();
+  clear_flags(shard, CloseCount::orphaned);
+}
+
+void PoolResource::stream_closed(Shard& shard, std::uint64_t last) noexcept {
+  const Lock lock(mutex_);
+  shard.closed = true;
+  shard.last = last;
+}
+
+spi::AttachmentEvents::Answer PoolResource::stream_over(Shard& shard) noexcept {
+  using Answer = spi::AttachmentEvents::Answer;
+  constexpr std::size_t at_once = 256;  // ranges
+  const Lock lock(mutex_);
+  shard.over = true;
+  empty_over(shard, at_once);
+  if (shard.unemptied != 0 || shard.has_pending()) return Answer::more;
+  if (!removable(shard)) return Answer::done;  // it goes with what keeps it
+  take_out(shard);
+  delete &shard;
+  return Answer::gone;
+}
+
+// All that the stream had is everybody's.
+void PoolResource::empty_over(Shard& shard, std::size_t ranges) noexcept {
+  const Asked itself{&shard, false, true, {0, shard.last}};
+  empty_caches({&itself, 1}, {}, {1, ranges});
+  clear_pending(shard, shard.last, ranges);
+  settle_place(shard);
+}
+
+void PoolResource::link(Shard& shard) noexcept {
+  shard.previous = nullptr;
+  shard.next = shards_;
+  if (shards_) shards_->previous = &shard;
+  shards_ = &shard;
+  ++shard_count_;
+  shard.flags |= pool_flags_;
+}
+
+void PoolResource::unlink(Shard& shard) noexcept {
+  (shard.previous ? shard.previous->next : shards_) = shard.next;
+  if (shard.next) shard.next->previous = shard.previous;
+  --shard_count_;
+}
+
+// It ends; what it has counted stays.
+void PoolResource::take_out(Shard& shard) noexcept {
+  unlink_asked(shard);
+  unlink(shard);
+  shard.unlinked.store(true, std::memory_order_release);
+  shard.for_each_cache([this](Cache& cache) {
+    note(cache);
+    noted_in_use_ -= cache.noted_in_use;
+    allocations_ += cache.allocations();
+    reuses_ += cache.hits();
+  });
+}
+
+// Its stream is over, and nothing of it is anywhere.
+bool PoolResource::removable(const Shard& shard) noexcept {
+  return shard.over && shard.pins == 0 && shard.away == 0 && shard.awaited == 0 && shard.unemptied == 0 &&
+         !shard.has_pending();
+}
+
+// End a shard that was taken out. Needs no lock, and not the pool.
+void PoolResource::dispose(Shard* shard) noexcept {
+  if (!shard) return;
+  {
+    spi::AttachmentLock streams_stay;
+    streams_stay.detach(shard->stream, &shard->pool);
+  }
+  delete shard;
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a timeline is: what is known, what the driver is asked, and what waits on the host.
+#include <algorithm>
+#include <utility>
+
+#include "base/atomic_max.hpp"
+#include "base/library_thread.hpp"
+#include "base/thrown_by.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+
+// Of a stream that was forgotten, those who look hear of what was marked then.
+std::uint64_t StreamState::position(MarkOp mark) noexcept {
+  if (!foreign() || detail::LibraryThread::here()) return issued_.load(std::memory_order_acquire);
+  try {
+    return put(mark);
+  } catch (...) {
+    // No operation can be put now, but others may have used the native stream: a number that finished() will mark.
+    Lock lock(mutex_);
+    changed_.wait(lock, [&] { return !inside_; });
+    const auto last = issued_.load(std::memory_order_relaxed);
+    if (sealed_) return last;
+    if (mark.looks && forgotten_) return marked_.load(std::memory_order_acquire);
+    issued_.store(last + 1, std::memory_order_release);
+    detail::atomic_max(submitted_, last + 1);
+    return last + 1;
+  }
+}
+
+std::uint64_t StreamState::mark() {
+  if (!foreign()) {
+    const auto issued = issued_.load(std::memory_order_acquire);
+    if (known_reached(issued) || marked_.load(std::memory_order_acquire) >= issued) {
+      throw_if_lost();
+      return issued;
+    }
+  }
+  return put(MarkOp{});
+}
+
+bool StreamState::reached(std::uint64_t value) noexcept {
+  if (known_reached(value)) return true;
+  if (lost()) return false;
+  if (!submitted(value)) {
+    if (orphaned_.load(std::memory_order_relaxed)) resume();
+    return false;
+  }
+  const auto refused = detail::thrown_by([&] {
+    if (marked_.load(std::memory_order_acquire) >= value || try_mark()) complete(do_poll());
+  });
+  if (refused) lose_if_gone(refused);
+  return known_reached(value);
+}
+
+// False when somebody else has the turn, who marks then; and when nobody can.
+bool StreamState::try_mark() {
+  Lock lock(mutex_);
+  if (!may_look()) return false;
+  if (turn_ != next_turn_ || forking_) {
+    mark_wanted_ = true;
+    return false;
+  }
+  take_turn(lock);  // at once
+  lock.unlock();
+  const auto refused = detail::thrown_by([&] { mark_in_turn(); });
+  lock.lock();
+  end_turn(lock);
+  if (refused) std::rethrow_exception(refused);
+  return true;
+}
+
+bool StreamState::finished(std::uint64_t value) noexcept {
+  if (device_->inherited) return true;  // its work goes on in the parent, on the parent's memory
+  value = std::max(value, inherited_);  // what its threads had put, but not recorded yet
+  if (reached(value)) return true;
+  if (!lost()) return false;
+  bool sealed = false;
+  {  // what somebody is handing over, or runs, at this moment may become the last thing that runs
+    const Lock lock(mutex_);
+    if (inside_ || calling_) return false;
+    sealed = sealed_;
+  }
+  // What the driver never had cannot run; what it had runs on although nobody may add to it.
+  const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
+  if (known_reached(last)) return true;
+  try {
+    if (marked_.load(std::memory_order_acquire) < last) {
+      if (sealed) return says_gone(error_) && !outlives_device();  // what ended it is all that one will ever know
+      if (!try_mark()) return false;
+    }
+    complete(do_poll());
+  } catch (const Error& error) {
+    return error.code() == Errc::device_lost && !outlives_device();  // anything else leaves it unknown
+  } catch (...) {
+    return false;
+  }
+  return known_reached(last);
+}
+
+void StreamState::ensure_marked(std::uint64_t value) {
+  if (marked_.load(std::memory_order_acquire) >= value || known_reached(value)) return;
+  device_->check_process();
+  Lock lock(mutex_);
+  take_turn(lock);
+  const bool possible = !sealed_, forgotten = forgotten_;
+  lock.unlock();
+  const auto refused = detail::thrown_by([&] {
+    if (!possible || marked_.load(std::memory_order_acquire) >= value) return;
+    if (forgotten)
+      throw Error(Errc::unsupported, "nobody names stream " + std::to_string(id_) + " on " + device_->describe());
+    mark_in_turn();
+  });
+  lock.lock();
+  end_turn(lock);
+  lock.unlock();
+  if (!refused) return;
+  lose_if_gone(refused);
+  throw_if_lost();
+  std::rethrow_exception(refused);
+}
+
+bool StreamState::wait_submitted(std::uint64_t value) {
+  if (submitted(value)) return true;
+  Lock lock(mutex_);
+  if (orphaned_) start_worker();
+  changed_.wait(lock, [&] { return submitted(value) || lost(); });
+  return submitted(value) && !lost();
+}
+
+WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds timeout) {
+  if (reached(value)) return WaitStatus::ready;
+  using Clock = sync::Clock;
+  const bool bounded = timeout.count() >= 0;
+  // A limit that the clock cannot add is no limit.
+  const bool endless = !bounded || timeout > std::chrono::hours{24 * 365 * 100};
+  const auto deadline = endless ? Clock::time_point::max() : Clock::now() + timeout;
+  {
+    Lock lock(mutex_);
+    if (orphaned_) start_worker();
+    const auto here = [&] { return submitted(value) || lost(); };
+    if (endless) {
+      changed_.wait(lock, here);
+    } else if (!changed_.wait_until(lock, deadline, here)) {
+      return WaitStatus::timeout;
+    }
+  }
+  if (lost()) return WaitStatus::lost;
+  auto status = WaitStatus::lost;
+  const auto refused = detail::thrown_by([&] {
+    ensure_marked(value);
+    if (reached(value)) {
+      status = WaitStatus::ready;
+    } else if (!lost()) {
+      auto left = std::chrono::nanoseconds{-1};
+      if (!endless) left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(deadline - Clock::now()));
+      status = do_wait_host(value, left);
+      if (status == WaitStatus::ready) complete(value);
+    }
+  });
+  if (!refused) return status;
+  lose_if_gone(refused);
+  if (lost()) return WaitStatus::lost;
+  std::rethrow_exception(refused);
+}
+
+void StreamState::flush() {
+  const auto value = submitted_.load(std::memory_order_acquire);
+  if (!known_reached(value)) ensure_marked(value);
+}
+
+void StreamState::complete(std::uint64_t value) noexcept { detail::atomic_max(reached_, value); }
+
+}  // namespace weir::spi

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ends a timeline before its time, and who is told.
+#include <string>
+
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+// The one of `error`, as far as it means that a timeline has ended: a peer that died keeps its name.
+Errc condition_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.code() == Errc::peer_gone ? Errc::peer_gone : Errc::device_lost;
+  } catch (...) {
+    return Errc::device_lost;
+  }
+}
+
+Error lost_error(const DeviceState& device, std::uint64_t id, const std::exception_ptr& why) {
+  return {condition_of(why),
+          "stream " + std::to_string(id) + " on " + device.describe() + " is lost: " + message_of(why)};
+}
+
+}  // namespace
+
+void StreamState::throw_if_lost() {
+  if (!lost()) return;
+  device_->check_process();
+  throw lost_error(*device_, id_, error_);
+}
+
+// Whether it says that the device or the peer is gone for good. Everything else may be different the next time.
+bool StreamState::says_gone(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.code() == Errc::peer_gone || known.code() == Errc::device_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
+void StreamState::lose_if_gone(const std::exception_ptr& error) noexcept {
+  if (says_gone(error)) lose(error);
+}
+
+void StreamState::lose(std::exception_ptr error) noexcept {
+  if (become_lost(error)) report_lost();
+}
+
+// False when it was lost before.
+bool StreamState::become_lost(const std::exception_ptr& error) noexcept {
+  const Lock lock(mutex_);
+  if (lost()) return false;
+  error_ = error;
+  lost_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  return true;
+}
+
+void StreamState::report_lost() noexcept {
+  if (submitted_.load() < inherited_) return;  // work of the parent, of which nobody here has asked for anything yet
+  try {
+    const auto failure = lost_error(*device_, id_, error_);
+    report({failure.code(), "stream", failure.what()});
+  } catch (const std::exception& shortage) {  // no memory to say why
+    report({make_error_code(std::errc::not_enough_memory), "stream", shortage.what()});
+  }
+}
+
+}  // namespace weir::spi

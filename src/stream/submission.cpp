@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// How work gets to the driver: numbers, turns, and what is held back.
+#include <utility>
+
+#include "base/atomic_max.hpp"
+#include "base/thrown_by.hpp"
+#include "stream/releases.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::spi {
+namespace {
+
+template <class... F>
+struct Overload : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overload(F...) -> Overload<F...>;
+
+}  // namespace
+
+// Each caller submits its own work, in the order in which they came: nobody works for others, and what the driver
+// refuses is thrown to whoever put it.
+std::uint64_t StreamState::put(Op op) {
+  // Whatever touches the other timeline happens before this one is locked: two streams may wait for each other's past.
+  if (auto* wait = std::get_if<WaitOp>(&op)) {
+    StreamState& other = *wait->other;
+    if (&other == this || other.reached(wait->value)) return issued_.load(std::memory_order_acquire);
+    other.throw_if_lost();
+    const bool ours = other.device().backend == device_->backend;
+    if (foreign() && ours && !other.wait_submitted(wait->value)) other.throw_if_lost();
+    if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
+  }
+  Lock lock(mutex_);
+  throw_if_lost();
+  if (queue_.empty() && !must_hold(op)) {
+    take_turn(lock);
+    if (queue_.empty() && !must_hold(op) && !lost()) {
+      if (sealed_ || (needs_somebody(op) && !may_look())) {
+        end_turn(lock);
+        throw Error(Errc::closed,
+                    "stream " + std::to_string(id_) + " on " + device_->describe() + " has no handle any more");
+      }
+      const auto value = issued_.load(std::memory_order_relaxed) + 1;
+      issued_.store(value, std::memory_order_release);
+      lock.unlock();
+      const auto refused = detail::thrown_by([&] { submit(op, value); });
+      lock.lock();
+      detail::atomic_max(submitted_, value);
+      end_turn(lock);
+      if (refused) std::rethrow_exception(refused);
+      return value;
+    }
+    end_turn(lock);
+    throw_if_lost();
+  }
+  return hold(std::move(op));
+}
+
+// Needs the lock.
+std::uint64_t StreamState::hold(Op&& op) {
+  start_worker();
+  const auto value = issued_.load(std::memory_order_relaxed) + 1;
+  queue_.push_back({std::move(op), value});
+  issued_.store(value, std::memory_order_release);
+  return value;
+}
+
+// Whether `op` cannot go to the driver now although nothing is before it.
+bool StreamState::must_hold(const Op& op) const noexcept {
+  if (std::holds_alternative<CallOp>(op)) return !calls_natively();
+  if (const auto* wait = std::get_if<WaitOp>(&op)) {
+    if (foreign()) return false;
+    // Marked, not just submitted: it may have been submitted after put() looked, and then nobody marked it.
+    return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
+  }
+  return false;
+}
+
+void StreamState::submit(Op& op, std::uint64_t value) {
+  std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); }, [&](FillOp& fill) { do_fill(fill, value); },
+                      [&](CallOp& call) { do_call(call.function, value); },
+                      [&](WaitOp& wait) { do_wait(*wait.other, wait.value, value); },
+                      [&](FreeOp& free) {
+                        if (!free.segment->free_in_order(*this)) free_later(free, value);
+                      },
+                      [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
+                      [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); }, [](NativeOp&) {}},
+             op);
+}
+
+// What cannot be freed in order, by the driver or because the timeline is lost, is freed when what the driver has is
+// over.
+void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
+  detail::release_after(std::move(op.segment), *this, value);
+}
+
+// Whether only the library wants `op`. For that it may not use an application's stream that nobody names any more.
+bool StreamState::needs_somebody(const Op& op) noexcept {
+  const auto* const mark = std::get_if<MarkOp>(&op);
+  return std::holds_alternative<FreeOp>(op) || (mark && mark->looks);
+}
+
+// Threads get it in the order in which they ask.
+void StreamState::take_turn(Lock& lock) {
+  const auto mine = next_turn_++;
+  changed_.wait(lock, [&] { return turn_ == mine && !forking_; });
+  inside_ = true;
+}
+
+// Needs the turn, without the lock.
+void StreamState::mark_in_turn() { mark_up_to(submitted_.load(std::memory_order_relaxed)); }
+
+void StreamState::mark_up_to(std::uint64_t value) {
+  do_mark(value);
+  do_flush();
+  detail::atomic_max(marked_, value);
+}
+
+// Give up the turn; mark first, if somebody asked for that meanwhile. Nothing is reported before that is done: a user's
+// function may ask this stream.
+void StreamState::end_turn(Lock& lock) noexcept {
+  bool newly_lost = false;
+  if (std::exchange(mark_wanted_, false) && !lost() && may_look()) {
+    lock.unlock();
+    const auto refused = detail::thrown_by([&] { mark_in_turn(); });
+    newly_lost = refused && says_gone(refused) && become_lost(refused);
+    lock.lock();
+  }
+  inside_ = false;
+  ++turn_;
+  changed_.notify_all();
+  if (!newly_lost) return;
+  lock.unlock();
+  report_lost();
+  lock.lock();
+}
+
+}  // namespace weir::spi
