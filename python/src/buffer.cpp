@@ -5,10 +5,10 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include "copy/host_bytes.hpp"
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
+#include "host_bytes.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
 

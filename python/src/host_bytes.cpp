@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "copy/host_bytes.hpp"
+#include "host_bytes.hpp"
 
 #include <memory>
 #include <vector>

@@ -3,9 +3,9 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "copy/host_bytes.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
+#include "host_bytes.hpp"
 
 namespace weir::python {
 namespace {

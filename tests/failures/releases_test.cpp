@@ -9,8 +9,8 @@
 #include "inject/allocations.hpp"
 #include "loop.hpp"
 #include "sink.hpp"
-#include "unit/fake_stream.hpp"
-#include "unit/watched_memory.hpp"
+#include "unit/stream/fake_stream.hpp"
+#include "unit/stream/watched_memory.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::test {

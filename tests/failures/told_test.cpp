@@ -21,7 +21,7 @@
 #include "loop.hpp"
 #include "sink.hpp"
 #include "stream/releases.hpp"
-#include "unit/fake_stream.hpp"
+#include "unit/stream/fake_stream.hpp"
 #include "weir/adaptors/debug.hpp"
 #include "weir/adaptors/logging.hpp"
 #include "weir/adaptors/tracking.hpp"

@@ -4,7 +4,7 @@
 
 #include "input.hpp"
 #include "target.hpp"
-#include "unit/pool/checked_arena.hpp"
+#include "unit/pool/arena/checked_arena.hpp"
 
 namespace weir::fuzz {
 namespace {

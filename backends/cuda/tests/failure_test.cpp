@@ -13,6 +13,7 @@
 #include "sink.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::cuda_test {
 namespace {

@@ -7,6 +7,7 @@
 #include "expect.hpp"
 #include "fds.hpp"
 #include "native.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/resources.hpp"
 
 namespace weir::cuda_test {

@@ -13,6 +13,7 @@
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
 #include "weir/spi/resources.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir {
 namespace {

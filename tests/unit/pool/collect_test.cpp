@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "../fake_stream.hpp"
+#include "stream/fake_stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/pool.hpp"
 
