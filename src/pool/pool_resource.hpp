@@ -250,7 +250,7 @@ template <class Action>
 
 /// While one exists, no other thread asks upstream.
 struct PoolResource::Growing {
-  Growing(PoolResource& pool, Lock& held) noexcept : pool(pool), lock(held) {
+  Growing(PoolResource& of, Lock& held) noexcept : pool(of), lock(held) {
     pool.growing_ = true;
     pool.grower_ = sync::thread_id();
     before = std::exchange(some(), true);

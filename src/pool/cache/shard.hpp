@@ -16,7 +16,7 @@ class PoolResource;
 
 class Shard {
  public:
-  Shard(PoolResource& pool, spi::StreamState& of) noexcept : stream(of), pool(pool) {}
+  Shard(PoolResource& owner, spi::StreamState& of) noexcept : stream(of), pool(owner) {}
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
   ~Shard() {
