@@ -88,7 +88,7 @@ void bind_devices(nb::module_& m) {
       "device", [](const std::string& id) { return without_gil([&] { return device(id); }); }, nb::arg("id"),
       "The device named 'backend' or 'backend:ordinal'.");
   m.def("best_device", &best_device, nb::call_guard<nb::gil_scoped_release>(),
-        "WEIR_DEVICE if set, else CUDA before Vulkan GPU before Vulkan CPU before host.");
+        "WEIR_DEVICE if set, else a CUDA device, else a GPU of Vulkan, else the host, else a CPU driver of Vulkan.");
 }
 
 }  // namespace weir::python

@@ -157,7 +157,7 @@ def device(id: str) -> Device:
     """The device named 'backend' or 'backend:ordinal'."""
 
 def best_device() -> Device:
-    """WEIR_DEVICE if set, else CUDA before Vulkan GPU before Vulkan CPU before host."""
+    """WEIR_DEVICE if set, else a CUDA device, else a GPU of Vulkan, else the host, else a CPU driver of Vulkan."""
 
 class Event:
     """A point on a stream's timeline. A value; an event made empty is done."""
