@@ -152,7 +152,7 @@ class Copy:
 class Check:
     def __init__(self, home, cmake=(), jobs=None):
         self.copy = Copy(home / "source")
-        self.build = suites_of.Build(self.copy.folder / "build" / "release")
+        self.build = suites_of.Build(self.copy.folder / "build" / "test")
         self.logs = home / "logs"
         self.cmake = list(cmake)
         self.jobs = jobs or os.cpu_count()
@@ -180,7 +180,7 @@ class Check:
         self.copy.refresh()
         log = self.log("configure")
         with open(log, "wb") as output:
-            if subprocess.run(["cmake", "--preset", "release", *self.cmake], cwd=self.copy.folder, stdout=output,
+            if subprocess.run(["cmake", "--preset", "test", *self.cmake], cwd=self.copy.folder, stdout=output,
                               stderr=subprocess.STDOUT).returncode:
                 stop(f"the copy could not be configured, see {log}")
         self.suites, self.outputs = self.build.suites(), self.build.outputs()
