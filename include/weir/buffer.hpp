@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One allocation and its lifetime. Start here; then memory_resource.hpp.
+// One allocation and its lifetime. Start here, then read memory_resource.hpp.
 
 #include <atomic>
 #include <concepts>
@@ -20,7 +20,7 @@
 
 namespace weir {
 
-/// Value that can be repeated over memory: 1, 2, 4 or 8 bytes.
+/// A value of 1, 2, 4 or 8 bytes that can be repeated over memory.
 template <class T>
 concept FillPattern = std::is_trivially_copyable_v<T> &&
                       (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
@@ -29,11 +29,12 @@ concept FillPattern = std::is_trivially_copyable_v<T> &&
 ///
 /// Move-only: `share()` makes a second owner of the same bytes. The memory goes back to its resource when the last
 /// owner (Buffer, slice, Tensor, DLPack export) is gone, ordered after the allocation stream and every stream it was
-/// used on through weir; nothing waits on the host. Every operation on a closed buffer throws Error{closed};
-/// observers return zero or null.
+/// used on through weir; nothing waits on the host. Every operation on a closed buffer throws Error{closed}, as do
+/// device(), memory_resource() and kind(). Its size and addresses read as zero or null, and it is neither accessible
+/// nor read-only.
 class Buffer {
  public:
-  Buffer() noexcept = default;  ///< the same as a closed one
+  Buffer() noexcept = default;  ///< behaves like a closed buffer
   Buffer(Buffer&& other) noexcept : block_(other.block()), offset_(other.offset_), size_(other.size_) {
     other.block_.store(nullptr, std::memory_order_relaxed);
   }
@@ -42,24 +43,26 @@ class Buffer {
     if (spi::Block* const mine = block()) drop(*mine);
   }
 
-  /// A second owner of the same bytes.
+  /// Return a second owner of the same bytes.
   [[nodiscard]] Buffer share() const;
-  /// A second owner of `bytes` beginning at `offset`. Throws invalid_argument outside of the buffer.
+  /// Return a second owner of `bytes` bytes that begin at `offset`. Throws invalid_argument when they are not all
+  /// inside the buffer.
   [[nodiscard]] Buffer slice(std::size_t offset, std::size_t bytes) const;
 
-  /// Drop this owner. If it was the last, the memory is reused after its allocation stream and all recorded uses.
-  /// Idempotent, thread-safe against itself, never blocks.
+  /// Drop this owner. If it was the last owner, the memory can be reused; reuse is ordered after the allocation stream
+  /// and all recorded uses. Idempotent; several threads may call it at once; never blocks.
   void close() noexcept;
-  /// As above, and also after everything on `stream` so far; on the allocation stream that is the same. Throws only for
-  /// want of memory, and then the buffer is still open.
+  /// Drop this owner as above, and order the reuse also after everything on `stream` so far. For the allocation stream
+  /// that makes no difference. Throws only when memory runs out, and then the buffer is still open.
   void close(const Stream& stream);
   [[nodiscard]] bool is_closed() const noexcept { return block() == nullptr; }
 
   [[nodiscard]] std::size_t size() const noexcept { return is_closed() ? 0 : size_; }  ///< bytes
-  /// Host address, or null when the host cannot reach the memory (or size is 0). Reading or writing through it is the
-  /// caller's to order: after `Event::wait` or `Stream::synchronize`.
+  /// Return the host address, or null when the host cannot reach the memory or the size is 0. The caller orders reads
+  /// and writes through this address, with `Event::wait` or `Stream::synchronize`.
   [[nodiscard]] std::byte* host_data() const noexcept;
-  /// Device address, 0 when there is none. CUDA: a pointer. Vulkan: a buffer device address. Host: the pointer.
+  /// Return the device address, or 0 when there is none. It is a pointer for CUDA, a buffer device address for Vulkan,
+  /// and the host pointer for host memory.
   [[nodiscard]] std::uint64_t device_address() const noexcept;
   [[nodiscard]] Device device() const;
   [[nodiscard]] ResourcePtr memory_resource() const;
@@ -68,65 +71,66 @@ class Buffer {
   [[nodiscard]] bool is_read_only() const noexcept;
   [[nodiscard]] MemoryKind kind() const;
 
-  /// Enqueue a copy of all of this into `dst` (same size, else invalid_argument) on `stream`; return before it
-  /// completes. Works between any two memories; both stay alive and unreused until it is done. Overlap within one
-  /// segment is refused with invalid_argument.
+  /// Enqueue a copy of this whole buffer into `dst` (same size, else invalid_argument) on `stream`; may return before
+  /// the copy completes. The two buffers may be in memory of any kind on any device. The memory of both stays alive and
+  /// unreused until the copy is done. Ranges of the same memory that overlap are refused with invalid_argument.
   void copy_to(Buffer& dst, const Stream& stream) const;
-  /// Allocate as much from this buffer's resource, copy there, return it.
+  /// Allocate a buffer of the same size from this buffer's resource, enqueue a copy into it on `stream`, and return it.
   [[nodiscard]] Buffer copy_to(const Stream& stream) const;
   void copy_from(const Buffer& src, const Stream& stream);
-  /// Range forms: `bytes` from `src_offset` to `dst_offset`.
+  /// Enqueue a copy of a range: `bytes` bytes from `src_offset` in the source to `dst_offset` in the destination.
   void copy_to(Buffer& dst, std::size_t dst_offset, std::size_t src_offset, std::size_t bytes,
                const Stream& stream) const;
   void copy_from(const Buffer& src, std::size_t src_offset, std::size_t dst_offset, std::size_t bytes,
                  const Stream& stream);
 
-  /// Enqueue a copy of host bytes into this buffer at `offset`. The bytes are read before the call returns.
+  /// Enqueue a copy of `src` in host memory to `offset` in this buffer. `src` has been read when the call returns.
   void copy_from(std::span<const std::byte> src, const Stream& stream, std::size_t offset = 0);
-  /// Enqueue a copy of `dst.size()` bytes from `offset` into host memory, which must stay valid until `stream` passed
-  /// this point.
+  /// Enqueue a copy of `dst.size()` bytes from `offset` in this buffer to `dst` in host memory. `dst` must stay valid
+  /// until `stream` has passed this point.
   void copy_to(std::span<std::byte> dst, const Stream& stream, std::size_t offset = 0) const;
 
-  /// Enqueue a fill of the whole buffer, whose size must be a multiple of the pattern's.
+  /// Enqueue a fill of the whole buffer, whose size must be a multiple of the pattern's size.
   template <FillPattern T>
   void fill(T pattern, const Stream& stream) {
     fill(pattern, 0, size(), stream);
   }
-  /// Fill a range; any offset, `bytes` a multiple of the pattern's size.
+  /// Enqueue a fill of a range. Any `offset` is allowed; `bytes` must be a multiple of the pattern's size.
   template <FillPattern T>
   void fill(T pattern, std::size_t offset, std::size_t bytes, const Stream& stream) {
     std::uint64_t value = 0;
     std::memcpy(&value, &pattern, sizeof pattern);
     fill_pattern(value, sizeof pattern, offset, bytes, stream);
   }
-  /// The same with the pattern's size (1, 2, 4, 8) as a value, its bytes in the low bytes of `pattern`.
+  /// The same for a pattern whose size is `pattern_bytes` (1, 2, 4 or 8). Its bytes are the low bytes of `pattern`.
   void fill_pattern(std::uint64_t pattern, std::size_t pattern_bytes, std::size_t offset, std::size_t bytes,
                     const Stream& stream);
 
-  /// Say that work outside weir uses the memory on `stream` up to now: the free is ordered after it.
+  /// Record that work outside weir uses the memory on `stream` up to now, so that the free is ordered after that work.
   void use_on(const Stream& stream) const;
 
-  /// Order everything put on `stream` from now on after every use of the memory so far: those recorded, and all work
+  /// Order everything put on `stream` from now on after every use of the memory so far: all recorded uses, and all work
   /// on its allocation stream. Use this before reading a buffer whose writers you do not know.
   void order_after_uses(const Stream& stream) const;
 
-  /// Array over this memory, row-major without gaps; see tensor.hpp. Throws invalid_argument when it does not fit.
+  /// Return an array over this memory, row-major without gaps; see tensor.hpp. Throws invalid_argument when the array
+  /// does not fit.
   [[nodiscard]] Tensor view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset = 0) const;
 
-  /// Descriptor for another process; see ipc.hpp. The peer's stream is ordered after `stream`'s present point and
-  /// every recorded use. Throws unsupported when the memory is not exportable.
+  /// Return a descriptor of this buffer for another process; see ipc.hpp. The peer's stream is ordered after the
+  /// present point of `stream` and after every recorded use. Throws unsupported when the memory is not exportable.
   [[nodiscard]] ipc::Descriptor ipc_descriptor(const Stream& stream) const;
 
-  /// Buffer over memory that others own: `release` runs once, on any thread, when the last owner is gone and all
-  /// recorded uses are complete. `address` is a pointer (host or CUDA; Vulkan buffers come through vulkan.hpp). If
-  /// this throws, `release` did not run.
+  /// Return a buffer over memory that somebody else owns. `release` runs once, on any thread, when the last owner of
+  /// the buffer is gone and all recorded uses are complete. `address` is a host or CUDA pointer; vulkan.hpp wraps
+  /// Vulkan buffers. If this throws, `release` has not run.
   [[nodiscard]] static Buffer from_handle(const Device& device, std::uint64_t address, std::size_t bytes,
                                           std::function<void()> release, const Stream& stream);
 
-  explicit Buffer(spi::Block& block) noexcept;  ///< for resources: takes over one owner
+  explicit Buffer(spi::Block& block) noexcept;  ///< for resources; takes over one owner of `block`
   [[nodiscard]] spi::Block* block() const noexcept { return block_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t offset() const noexcept { return offset_; }  ///< from byte 0 of the allocation
-  /// Segment and position in it; throws `closed`. The segment is null for zero bytes.
+  [[nodiscard]] std::size_t offset() const noexcept { return offset_; }  ///< bytes from the beginning of the allocation
+  /// Return the segment and the position in it. Throws closed. The segment of an allocation of zero bytes is null.
   [[nodiscard]] spi::Location location() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where memory lives: what machines are here, what kinds of memory each one has. Then stream.hpp.
+// Where memory lives: which devices there are, and which kinds of memory each device has. Next, read stream.hpp.
 
 #include <array>
 #include <span>
@@ -12,19 +12,19 @@
 
 namespace weir {
 
-/// Kinds of memory, across backends. A device lists the ones it has in `Device::kinds()`.
+/// Kinds of memory of all backends. `Device::kinds()` lists the kinds that a device has.
 enum class MemoryKind : std::uint8_t {
   pageable,     ///< host: ordinary memory
-  shared,       ///< host: a sealed memfd that other processes can map
+  shared,       ///< host: a sealed memfd, which other processes can map
   pinned,       ///< CUDA: page-locked host memory
-  managed,      ///< CUDA: migrates between host and device
+  managed,      ///< CUDA: memory that migrates between host and device
   device,       ///< CUDA `cuMemAlloc`, Vulkan device-local
-  async,        ///< CUDA: driver memory pool, allocated and freed in stream order
+  async,        ///< CUDA: from a memory pool of the driver, allocated and freed in stream order
   vmm,          ///< CUDA: physical handles mapped into a reserved range; exportable
-  upload,       ///< Vulkan: host writes, device reads
-  readback,     ///< Vulkan: device writes, host reads (cached)
+  upload,       ///< Vulkan: for the host to write and the device to read
+  readback,     ///< Vulkan: for the device to write and the host to read (cached)
   mappable,     ///< Vulkan: device-local and host-visible at once
-  external,     ///< made elsewhere: adopted, imported by DLPack
+  external,     ///< made elsewhere: adopted, or imported through DLPack
 };
 
 [[nodiscard]] std::string_view to_string(MemoryKind kind) noexcept;
@@ -34,22 +34,22 @@ struct KindInfo {
   MemoryKind kind{};
   bool host_accessible = false;
   bool device_accessible = false;
-  bool exportable = false;           ///< can be shared with another process when asked for at creation
+  bool exportable = false;           ///< can be shared with other processes, if its resource is made exportable
   std::size_t alignment = 0;         ///< every segment of this kind begins at a multiple of this
-  std::size_t granularity = 1;       ///< segments are rounded up to a multiple of this
-  std::int32_t dlpack_device = 0;    ///< DLDeviceType under which tensors in it are exported
-  bool release_blocks = false;       ///< giving it back may wait for the device, so a thread of weir does it
-  bool paged = false;                ///< pools can move it under their buffers' addresses page by page
+  std::size_t granularity = 1;       ///< sizes of segments are rounded up to a multiple of this
+  std::int32_t dlpack_device = 0;    ///< DLDeviceType of tensors that are exported from this memory
+  bool release_blocks = false;       ///< giving the memory back may wait for the device, so a thread of weir does it
+  bool paged = false;                ///< pools can move the memory page by page; buffers keep their addresses
 };
 
-/// Identity of a device across processes and APIs: the CUDA and Vulkan views of one GPU have the same.
+/// Identity of a device across processes and APIs. The CUDA and the Vulkan view of one GPU have the same UUID.
 struct Uuid {
   std::array<std::uint8_t, 16> bytes{};
   [[nodiscard]] std::string to_string() const;  ///< 8-4-4-4-12 hexadecimal digits
   friend bool operator==(const Uuid&, const Uuid&) = default;
 };
 
-/// A value that names one device. Cheap to copy; devices live as long as the process.
+/// A value that names one device. It is cheap to copy. Devices live as long as the process.
 class Device {
  public:
   [[nodiscard]] std::string_view backend() const noexcept;  ///< "host", "cuda", "vulkan"
@@ -61,7 +61,7 @@ class Device {
   [[nodiscard]] bool is_gpu() const noexcept;
   [[nodiscard]] std::size_t total_memory() const noexcept;  ///< bytes; 0 when unknown
   [[nodiscard]] std::span<const KindInfo> kinds() const noexcept;
-  [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;  ///< null when the device has none
+  [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;  ///< null when the device lacks that kind
   [[nodiscard]] MemoryKind default_kind() const noexcept;
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -73,26 +73,28 @@ class Device {
   spi::DeviceState* state_;
 };
 
-/// One backend of this build, and why it has no devices if it has none.
+/// A backend that this build knows, and its devices or the reason why it has none.
 struct BackendInfo {
   std::string name;
-  std::string unavailable_because;  ///< empty when at least one device was found; else one line
+  std::string unavailable_because;  ///< one line; empty when at least one device was found
   std::vector<Device> devices;
 };
 
-/// Every backend of this build. Drivers are loaded on the first call, once.
+/// List every backend that this build knows. The drivers are loaded once, on the first call.
 [[nodiscard]] std::vector<BackendInfo> backends();
 
-/// Every device of every backend: cuda, then vulkan, then host.
+/// List every device of every backend: first cuda, then vulkan, then host.
 [[nodiscard]] std::vector<Device> devices();
 
-/// The host. Never touches a GPU driver.
+/// Return the host as a device. Never touches a GPU driver.
 [[nodiscard]] Device host_device();
 
-/// The device named "backend" or "backend:ordinal". Throws invalid_argument naming the devices there are.
+/// Return the device named "backend" or "backend:ordinal". Throws invalid_argument when there is no such device; the
+/// message lists the devices that there are, or says why the backend has none.
 [[nodiscard]] Device device(std::string_view id);
 
-/// `WEIR_DEVICE` if set (throws when it names no device), else CUDA before Vulkan GPU before Vulkan CPU before host.
+/// Return the device that the environment variable `WEIR_DEVICE` names, if it is set; throws when it names no device.
+/// Otherwise return the best device there is: CUDA before a Vulkan GPU, before a Vulkan CPU, before the host.
 [[nodiscard]] Device best_device();
 
 }  // namespace weir

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What weir throws, and where failures go that nobody can catch. Every public call either succeeds or throws one of
-// the two types below and leaves nothing behind.
+// What weir throws, and where failures go that nobody can catch. Every public call either succeeds, or throws and
+// leaves nothing behind. weir's own exceptions are Error and OutOfMemory below, unless a function names another type.
+// Exceptions of the standard library and of the caller's own functions pass through.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,27 +14,27 @@
 
 namespace weir {
 
-/// Portable conditions. Compare with `error.code() == Errc::closed`; it holds whichever backend failed, while the
-/// native number stays in `error.code().value()`.
+/// Portable conditions. A comparison such as `error.code() == Errc::closed` holds whichever backend failed. The native
+/// number stays in `error.code().value()`.
 enum class Errc {
   invalid_argument = 1,  ///< the caller broke a rule that the message names
-  unsupported,           ///< this device, memory or driver cannot do that
-  incompatible,          ///< two things that do not fit together: devices, drivers, sizes, versions
+  unsupported,           ///< this device, memory or driver cannot do what was asked
+  incompatible,          ///< two things do not fit together: devices, drivers, sizes, versions
   closed,                ///< the handle was closed, moved from, or never opened
   device_lost,           ///< the device or its driver is gone for good; handles can still be closed
   peer_gone,             ///< the other process ended
-  corrupt_descriptor,    ///< bytes from outside that fail validation
+  corrupt_descriptor,    ///< bytes from outside failed validation
   permission_denied,     ///< the operating system or a read-only grant refused
-  timed_out,             ///< the time given passed; the work goes on
-  out_of_memory,         ///< condition of native out-of-memory codes; thrown as OutOfMemory
+  timed_out,             ///< the time limit passed; the work continues
+  out_of_memory,         ///< matches native out-of-memory codes; resources throw OutOfMemory instead
 };
 
-/// The category of errors that weir detects itself, and of the conditions above.
+/// Return the category of the errors that weir detects itself and of the conditions above.
 [[nodiscard]] const std::error_category& weir_category() noexcept;
 [[nodiscard]] std::error_condition make_error_condition(Errc condition) noexcept;
 
-/// Every failure but exhaustion. `what()` says what was asked, what was there, which device and driver call, and what
-/// to try.
+/// Every failure except exhaustion. `what()` says what was asked for, what was available, which device and driver call
+/// were involved, and what to try.
 class Error : public std::system_error {
  public:
   Error(Errc condition, const std::string& message);
@@ -44,19 +45,19 @@ class Error : public std::system_error {
   std::shared_ptr<const std::string> message_;
 };
 
-/// Figures of a refused allocation, in bytes; 0 where unknown. A resource fills in what it knows.
+/// The figures of a refused allocation, in bytes; 0 where unknown. A resource fills in what it knows.
 struct Shortage {
   std::size_t requested = 0;
   std::size_t alignment = 0;
   std::size_t in_use = 0;        ///< handed out by this resource
   std::size_t reserved = 0;      ///< held by this resource, handed out or not
   std::size_t limit = 0;         ///< the most this resource or device may hold
-  std::size_t largest_free = 0;  ///< largest single range that would have fitted
+  std::size_t largest_free = 0;  ///< the largest single range that was free
   std::size_t device_free = 0;   ///< what the device reported as free
   std::string device;            ///< for example "cuda:0 (NVIDIA H200)"
   std::string resource;          ///< for example "cuda.device"
-  std::string call;              ///< driver call that refused, empty when the driver was not asked
-  std::error_code native;        ///< its code
+  std::string call;              ///< the driver call that refused; empty when the driver was not asked
+  std::error_code native;        ///< the code that this call returned
 };
 
 /// The resource could not provide the memory. `try_allocate` returns nullopt instead.
@@ -78,11 +79,11 @@ struct Failure {
   std::string_view message;  ///< one line
 };
 
-/// Receives every Failure, on any thread, possibly several at once. Must not throw.
+/// A function that receives every Failure, on any thread and possibly on several at once. Must not throw.
 using FailureSink = void (*)(const Failure&) noexcept;
 
-/// Replace the sink and return the previous one. The default prints to stderr, at most 16 lines a second. Null
-/// restores the default.
+/// Replace the sink and return the previous sink. The default sink prints to stderr, at most 16 lines a second. Null
+/// restores the default sink.
 FailureSink set_failure_sink(FailureSink sink) noexcept;
 
 /// Hand `failure` to the current sink.

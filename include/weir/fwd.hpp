@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Names used across headers. Nothing to read here; start at buffer.hpp.
+// Names that several headers use. There is nothing to read here; start at buffer.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +20,10 @@ class Tensor;
 struct DType;
 struct Layout;
 
-/// How resources are held: shared, so that a Buffer can keep the resource it came from alive.
+/// Handle of a resource. It is shared, so that a Buffer can keep the resource it came from alive.
 using ResourcePtr = std::shared_ptr<MemoryResource>;
 
-/// Alignment of every allocation that does not ask for more, in bytes.
+/// Alignment, in bytes, of every allocation that does not ask for more.
 inline constexpr std::size_t default_alignment = 256;
 
 namespace ipc {

@@ -7,13 +7,14 @@
 namespace weir::host {
 
 struct PageableOptions {
-  bool huge_pages = false;  ///< ask for transparent huge pages from 2 MiB on; a hint
+  bool huge_pages = false;  ///< ask for transparent huge pages for memory of 2 MiB or more; only a hint
 };
 
-/// Ordinary memory, at least 256-byte aligned. DLPack label: CPU.
+/// Make a resource of ordinary memory, aligned to at least 256 bytes. DLPack label: CPU.
 [[nodiscard]] ResourcePtr make_pageable_resource(const PageableOptions& options = {});
 
-/// Sealed memfd segments (no truncation under a reader) that can be given to other processes. DLPack label: CPU.
+/// Make a resource of sealed memfd segments, which can be given to other processes. Because of the seal, no process can
+/// truncate the memory under a reader. DLPack label: CPU.
 [[nodiscard]] ResourcePtr make_shared_resource();
 
 }  // namespace weir::host

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Buffers between processes. An exporter turns a Buffer into a Descriptor, sends it over a Unix socket, and the peer
-// opens the same memory as a Buffer of its own. Nothing in a descriptor is trusted.
+// Buffers shared between processes. An exporter turns a Buffer into a Descriptor and sends it over a Unix socket. The
+// peer opens the same memory as a Buffer of its own. Nothing in a descriptor is trusted.
 
 #include <chrono>
 #include <cstddef>
@@ -15,16 +15,17 @@
 namespace weir::ipc {
 
 /// Name of a buffer for another process: a fixed-layout, versioned block of bytes (docs/descriptor.md) and the file
-/// descriptors that belong to it. Keeps the exported memory alive only through those descriptors.
+/// descriptors that belong to it. It keeps the exported memory alive only through those file descriptors.
 class Descriptor {
  public:
   static constexpr std::size_t size = 256;  ///< bytes on the wire
 
-  /// Take bytes and descriptors from anywhere. Checks nothing yet; `open` does.
+  /// Take bytes and file descriptors from any source. Nothing is checked here; `open` checks them.
   Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds);
   Descriptor(Descriptor&&) noexcept = default;
   Descriptor& operator=(Descriptor&& other) noexcept;
-  /// Files that other processes have had are closed a moment later, by a thread that they may block.
+  /// Close the files. Files that came from other processes are closed a moment later, on a thread of weir that such a
+  /// file may block.
   ~Descriptor();
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::span<const spi::UniqueFd> fds() const noexcept { return fds_; }
@@ -35,19 +36,21 @@ class Descriptor {
   void close() noexcept;
   std::vector<std::byte> bytes_;
   std::vector<spi::UniqueFd> fds_;
-  std::size_t own_ = 0;  // the first so many of these were made here, and nobody can block whoever closes them
+  std::size_t own_ = 0;  // how many of fds_, from the first on, were made here: closing these cannot block
 };
 
-/// Open the memory that `descriptor` names, on the device of this process that has the same identity, usable on
-/// `stream` at once: `stream` waits for the exporter's point. Both processes see each other's writes. Throws
-/// corrupt_descriptor naming the field, incompatible (device, driver, version), permission_denied; then nothing was
-/// opened and nothing leaked.
+/// Open the memory that `descriptor` names, on the device of this process that has the same identity. The buffer is
+/// usable on `stream` at once, because `stream` waits for the exporter's point. Both processes see each other's writes.
+/// Throws corrupt_descriptor, naming the field; incompatible for another device, driver or version; permission_denied.
+/// A call that throws has opened nothing and leaked nothing.
 [[nodiscard]] Buffer open(Descriptor descriptor, const Stream& stream);
 
-/// Send over a connected Unix-domain socket, in one message. Throws peer_gone when the other end is closed.
+/// Send `descriptor` over a connected Unix-domain socket, in one message. Throws peer_gone when the other end is
+/// closed.
 void send(int socket, const Descriptor& descriptor);
-/// Receive what `send` sent. Throws corrupt_descriptor for anything else, peer_gone at the end of the stream,
-/// timed_out after `timeout` (negative: no limit).
+/// Receive a descriptor that `send` sent. Throws corrupt_descriptor for a message of another form (`open` checks the
+/// bytes), peer_gone when the other end has closed the socket, and timed_out after `timeout`. A negative `timeout`
+/// means no limit.
 [[nodiscard]] Descriptor receive(int socket, std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 
 }  // namespace weir::ipc

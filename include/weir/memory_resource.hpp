@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where Buffers come from. Resources are made by factories (host.hpp, cuda.hpp, vulkan.hpp, or make_resource below),
-// shared by handle, thread-safe, and stack: a resource may be written over another. Then buffer.hpp.
+// Where Buffers come from. Factories make resources: those of host.hpp, cuda.hpp and vulkan.hpp, or make_resource
+// below. Resources are thread-safe and shared by handle. They stack: one may stand on another. Next, read
+// buffer.hpp.
 
 #include <cstddef>
 #include <memory>
@@ -16,30 +17,32 @@
 
 namespace weir {
 
-/// Counters of a resource, in bytes unless named otherwise.
+/// Counters of a resource, in bytes unless stated otherwise.
 struct ResourceStats {
-  std::size_t in_use = 0;        ///< sizes of live buffers
-  std::size_t reserved = 0;      ///< held from the driver or upstream, memory waiting to be given back included
+  std::size_t in_use = 0;        ///< sum of the sizes of live buffers
+  std::size_t reserved = 0;      ///< held from the driver or upstream, including memory that waits to be given back
   std::size_t peak_in_use = 0;
   std::size_t peak_reserved = 0;
   std::size_t live_buffers = 0;  ///< count
-  std::uint64_t allocations = 0; ///< count, ever
+  std::uint64_t allocations = 0; ///< count since the resource was made
 };
 
-/// Abstract source of memory. Implement the private virtuals to write one; callers see only checked functions.
+/// Abstract source of memory. To write a resource, implement the virtual functions. Callers reach the private ones only
+/// through functions that check the arguments.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
  public:
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
   virtual ~MemoryResource();
 
-  /// Allocate `bytes`, usable on `stream` at once and elsewhere after waiting for a point of it. `stream` may be of
-  /// any device: it is where the memory's life begins and, unless `close(stream)` says otherwise, ends. Zero bytes
-  /// succeed without a driver call. `alignment` is a power of two; less than default_alignment is rounded up to it.
-  /// It is that of the device address, or of the host address of memory that has no other.
-  /// Throws OutOfMemory when exhausted, Error{invalid_argument}.
+  /// Allocate `bytes` bytes. The memory is usable on `stream` at once, and on another stream after that stream has
+  /// waited for a point of `stream`. `stream` may be of any device: the memory's life begins on it and, unless
+  /// `close(stream)` says otherwise, ends on it. Zero bytes succeed without a driver call. `alignment` is a power of
+  /// two of at most 1 GiB; a value below default_alignment is raised to default_alignment. It applies to the device
+  /// address, or to the host address of memory that has no device address. Throws OutOfMemory when the memory is
+  /// exhausted, and Error{invalid_argument} for any other alignment.
   [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream, std::size_t alignment = default_alignment);
-  /// As above; nullopt for exhaustion, and for nothing else.
+  /// The same, but return nullopt when the memory is exhausted. Every other failure still throws.
   [[nodiscard]] std::optional<Buffer> try_allocate(std::size_t bytes, const Stream& stream,
                                                    std::size_t alignment = default_alignment);
 
@@ -48,18 +51,19 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   [[nodiscard]] bool is_host_accessible() const noexcept { return traits_.host_accessible; }
   [[nodiscard]] bool is_device_accessible() const noexcept { return traits_.device_accessible; }
   [[nodiscard]] MemoryKind kind() const noexcept { return traits_.kind; }
-  /// Whether its buffers can be given to another process.
+  /// Return whether buffers of this resource can be given to another process.
   [[nodiscard]] bool is_exportable() const noexcept { return traits_.exportable; }
-  /// Whether a buffer's memory goes to other buffers after its end. Exports then keep it until every importer is done.
+  /// Return whether the memory of a closed buffer goes to other buffers. An export then keeps the memory until every
+  /// importer is done with it.
   [[nodiscard]] bool reuses_memory() const noexcept { return traits_.reuses_memory; }
 
   [[nodiscard]] virtual ResourceStats stats() const = 0;
-  /// Give back memory that no buffer uses until at most `bytes_to_keep` of it remain. Waits on the host for the pending
-  /// uses of what this resource and those under it got back before the call, and for nothing later. Returns the bytes
-  /// given back. May throw for want of memory, also when it is a driver that cannot be asked for want of it; what is
-  /// pending then goes back as it would have without the call.
+  /// Give back memory that no buffer uses, until at most `bytes_to_keep` bytes of it remain. Return the bytes given
+  /// back. Waits on the host for the pending uses of memory that this resource and those under it got back before the
+  /// call, and for nothing later. May throw when memory runs out, also when that keeps a driver from being asked.
+  /// What is pending then goes back as it would have without the call.
   virtual std::size_t trim(std::size_t bytes_to_keep) = 0;
-  /// The resource this one stands on; null when it stands on a driver.
+  /// Return the resource that this one stands on; null when it stands on a driver.
   [[nodiscard]] virtual ResourcePtr upstream() const { return nullptr; }
 
  protected:
@@ -68,31 +72,32 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool host_accessible = false;
     bool device_accessible = false;
     bool exportable = false;
-    bool reuses_memory = true;  ///< always safe; one over another resource passes on what that says
-    /// When do_deallocate returns, it has kept or forgotten what uses the block has (Block::keep_uses), so that a closing
-    /// caller's stream need not be retained for it. Never safe for who only puts the block aside.
+    bool reuses_memory = true;  ///< true is always safe; an adaptor passes on the value of its upstream
+    /// Whether do_deallocate, by the time it returns, has kept or forgotten the uses of the block (Block::keep_uses),
+    /// so that the stream of a closing caller need not be retained for it. Never safe for a resource that only puts the
+    /// block aside.
     bool keeps_uses = false;
   };
   MemoryResource(Device device, std::string name, Traits traits);
 
-  /// For resources that stand on another: take a block from `upstream` / give it back there.
+  /// For resources that stand on another: take a block from `upstream`, give a block back there, or take addresses.
   static spi::Block* allocate_from(MemoryResource& upstream, const spi::Request& request, Shortage& shortage);
   static void deallocate_to(MemoryResource& upstream, spi::Block& block) noexcept;
   static spi::Block* reserve_addresses_from(MemoryResource& upstream, std::size_t bytes, const Stream& stream);
 
  private:
   friend class Buffer;
-  /// A block with one owner whose `resource` is this, or null with `shortage` filled. The resource must stay alive
-  /// until the block came back (see BlockStore). bytes > 0.
+  /// Return a block that has one owner and whose `resource` is this one, or null with `shortage` filled in. The
+  /// resource must stay alive until the block has come back (see BlockStore). `request.bytes` is greater than 0.
   virtual spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) = 0;
-  /// The same for what is at hand; null when do_allocate has to look for it. Asked first.
+  /// The same from memory that is at hand; null when do_allocate has to look for some. Called before do_allocate.
   virtual spi::Block* do_allocate_cached(const spi::Request& /*request*/) noexcept { return nullptr; }
-  /// A block over a paged segment of at least `bytes` addresses, which counts as no bytes; null when this resource has
-  /// none. Ended like every block.
+  /// Return a block over a paged segment of at least `bytes` addresses, which counts as zero bytes; null when this
+  /// resource has no such segments. The block ends like every other.
   virtual spi::Block* do_reserve_addresses(std::size_t /*bytes*/, const Stream& /*stream*/) { return nullptr; }
-  /// A handle for who has only a buffer. A resource that may outlive its handles makes a new one.
+  /// Return a handle for a caller that has only a buffer. A resource that may outlive its handles makes a new handle.
   virtual ResourcePtr do_handle() { return shared_from_this(); }
-  /// Take back a block without owners. Its uses (Block::take_uses) may be pending; must not wait for them.
+  /// Take back a block that has no owners any more. Its uses (Block::take_uses) may be pending; do not wait for them.
   virtual void do_deallocate(spi::Block& block) noexcept = 0;
 
   Buffer allocate_empty(const Stream& stream);
@@ -106,11 +111,11 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
 /// Options that every kind of memory understands.
 struct ResourceOptions {
-  bool exportable = false;  ///< buffers can be given to another process; refused with `unsupported` where impossible
+  bool exportable = false;  ///< buffers can be given to another process; refused with unsupported where impossible
 };
 
-/// The plain resource of one memory kind: each buffer is one segment from the driver. Throws unsupported naming the
-/// kinds that the device has.
+/// Make the plain resource of one memory kind: each buffer is one segment from the driver. Throws unsupported when the
+/// device lacks that kind; the message lists the kinds that the device has.
 [[nodiscard]] ResourcePtr make_resource(const Device& device, MemoryKind kind, const ResourceOptions& options = {});
 /// The same for the device's default kind.
 [[nodiscard]] ResourcePtr make_resource(const Device& device, const ResourceOptions& options = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Buffer seen as an array: element type, shape, strides. What DLPack exchanges. Then dlpack.hpp.
+// A Buffer seen as an array with an element type, a shape and strides, as DLPack exchanges it. Next, read dlpack.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace weir {
 
-/// Element type, with DLPack's codes: `code` 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 7.. small floats.
+/// Element type, with DLPack's codes: `code` 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 7+ small floats.
 struct DType {
   std::uint8_t code = 1;
   std::uint8_t bits = 8;
@@ -29,28 +29,30 @@ inline constexpr DType u8{1, 8, 1}, u16{1, 16, 1}, u32{1, 32, 1}, u64{1, 64, 1};
 inline constexpr DType f16{2, 16, 1}, f32{2, 32, 1}, f64{2, 64, 1}, bf16{4, 16, 1};
 inline constexpr DType c64{5, 64, 1}, c128{5, 128, 1}, bool8{6, 8, 1};
 
-/// Where the elements of an array lie. `strides` count elements, one per dimension.
+/// Where the elements of an array are in its buffer. `strides` has one entry per dimension, counted in elements.
 struct Layout {
   DType dtype;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
   std::size_t byte_offset = 0;  ///< of element 0 from the beginning of the buffer
 
-  /// Row-major without gaps. Throws invalid_argument for negative extents, OutOfMemory-sized overflow included.
+  /// Return the row-major layout without gaps. Throws invalid_argument for a negative extent, and when the number of
+  /// elements overflows 64 bits.
   [[nodiscard]] static Layout compact(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset = 0);
   [[nodiscard]] std::int64_t elements() const;      ///< product of the shape; 1 for no dimensions
   [[nodiscard]] bool is_compact() const noexcept;   ///< row-major without gaps
-  /// Bytes from the buffer's beginning to the end of the last element; 0 when there are no elements. Throws
-  /// invalid_argument when the layout reaches below byte 0 or overflows.
+  /// Return the bytes from the beginning of the buffer to the end of the last element; 0 when there are no elements.
+  /// Throws invalid_argument when the layout reaches below byte 0 or overflows.
   [[nodiscard]] std::size_t bytes_needed() const;
 };
 
-/// Options of an export. The defaults give what is there, without a copy.
+/// Options of an export. The defaults export the tensor as it is, without a copy.
 struct DlpackOptions {
-  bool read_only = false;  ///< flag the tensor; legacy consumers then cannot take it
+  bool read_only = false;  ///< mark the tensor read-only; consumers of DLPack before 1.0 then cannot take it
 };
 
-/// Owner of a DLPack tensor that nobody consumed yet. Hand it over with release(); the consumer calls its deleter.
+/// Owner of a DLPack tensor that nobody has consumed yet. Hand the tensor over with release(); the consumer then calls
+/// its deleter.
 class ManagedTensor {
  public:
   explicit ManagedTensor(DLManagedTensorVersioned* tensor) noexcept : tensor_(tensor) {}
@@ -59,15 +61,15 @@ class ManagedTensor {
   ~ManagedTensor();
   [[nodiscard]] DLManagedTensorVersioned* get() const noexcept { return tensor_; }
   [[nodiscard]] DLManagedTensorVersioned* release() noexcept;
-  /// The same tensor in the unversioned struct of DLPack before 1.0; consumes this one. Throws incompatible for
-  /// read-only tensors, which that struct cannot express.
+  /// Hand the tensor over in the unversioned struct of DLPack before 1.0. Throws incompatible for read-only tensors,
+  /// which that struct cannot express.
   [[nodiscard]] DLManagedTensor* release_legacy();
 
  private:
   DLManagedTensorVersioned* tensor_ = nullptr;
 };
 
-/// Array over a Buffer, sharing its ownership. A value as cheap as its layout.
+/// Array over a Buffer, whose ownership it shares. A Tensor is a value that is as cheap as its layout.
 class Tensor {
  public:
   /// Throws invalid_argument when `layout` does not fit `buffer`.
@@ -77,9 +79,10 @@ class Tensor {
   [[nodiscard]] Buffer& buffer() noexcept { return buffer_; }
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
 
-  /// Export without a copy. `stream` is the *consumer's*: its later work is ordered after every use of the memory
-  /// recorded so far, and the memory's reuse after the consumer's work on it at the time the deleter runs. The tensor
-  /// owns the memory until its deleter runs, on any thread. The DLPack device is the memory's: see KindInfo.
+  /// Export the tensor without a copy. `stream` is the *consumer's* stream: its later work is ordered after every use
+  /// of the memory so far (Buffer::order_after_uses). The memory's reuse is ordered after the work that is on `stream`
+  /// when the deleter runs. The exported tensor owns the memory until its deleter runs, on any thread. Its DLPack
+  /// device is that of the memory; see KindInfo.
   [[nodiscard]] ManagedTensor to_dlpack(const Stream& stream, const DlpackOptions& options = {}) const;
 
  private:

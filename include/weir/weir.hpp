@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Everything. Typed accessors of one backend are apart: host.hpp, cuda.hpp, vulkan.hpp.
+// Every header that serves all backends. What only one backend has is in host.hpp, cuda.hpp and vulkan.hpp; what joins
+// weir to other libraries is in interop/.
 
 #include "weir/adaptors/aligned.hpp"
 #include "weir/adaptors/debug.hpp"

@@ -16,15 +16,15 @@
 
 namespace weir::detail {
 
-/// `upstream`, or invalid_argument naming the factory.
+/// Return `upstream`. Throw invalid_argument naming the factory when it is null.
 inline ResourcePtr checked_upstream(ResourcePtr upstream, const char* factory) {
   if (!upstream) throw Error(Errc::invalid_argument, std::string(factory) + ": upstream is null");
   return upstream;
 }
 
-/// Base of an adaptor whose public face is `Interface`. Make it with make_adaptor. By itself it passes
-/// everything on; an adaptor overrides do_allocate and do_deallocate, and calls the functions below in them.
-/// Locks: handle_mutex_, then lock(); none of them is held while upstream or a user's function runs.
+/// Base of an adaptor whose public face is `Interface`. Make it with make_adaptor. By itself it passes everything on.
+/// An adaptor overrides do_allocate and do_deallocate, and calls the protected functions below in them.
+/// Locks: handle_mutex_, then lock(). Neither is held while upstream or a user's function runs.
 template <class Interface>
 class Adaptor : public Interface {
  public:
@@ -36,7 +36,7 @@ class Adaptor : public Interface {
   std::size_t trim(std::size_t bytes_to_keep) override { return upstream_->trim(bytes_to_keep); }
   [[nodiscard]] ResourcePtr upstream() const final { return upstream_; }
 
-  /// A handle is gone; for the deleter of make_adaptor.
+  /// Give up a handle. For the deleter of make_adaptor.
   void abandon() noexcept {
     bool last = false;
     {
@@ -62,20 +62,20 @@ class Adaptor : public Interface {
   }
   void do_deallocate(spi::Block& block) noexcept override { give_back(block); }
 
-  /// A block from upstream that comes back here, or null. Not counted yet.
+  /// Take a block from upstream that comes back here, or return null. The block is not counted yet.
   spi::Block* take(const spi::Request& request, Shortage& shortage) {
     spi::Block* const block = MemoryResource::allocate_from(*upstream_, request, shortage);
     if (!block) return refused(shortage);
     block->resource = this;
     return block;
   }
-  /// Null, with what is in use filled in.
+  /// Return null, with the bytes in use filled into `shortage`.
   spi::Block* refused(Shortage& shortage) const noexcept {
     const std::scoped_lock guard(lock_);
     shortage.in_use = in_use_;
     return nullptr;
   }
-  /// Count a buffer. `also` runs under the lock, for what an adaptor counts besides.
+  /// Count a new buffer. `also` runs under the lock, for whatever else an adaptor counts.
   template <class Also>
   void came(std::size_t bytes, Also also) noexcept {
     const std::scoped_lock guard(lock_);
@@ -88,23 +88,24 @@ class Adaptor : public Interface {
   void came(std::size_t bytes) noexcept {
     came(bytes, [] {});
   }
-  /// Return a counted block, and count it out afterwards. The adaptor may be gone then.
+  /// Give a counted block back to upstream, and count it out afterwards. The adaptor may be gone after that.
   void give_back(spi::Block& block) noexcept {
     const auto bytes = block.size;
     MemoryResource::deallocate_to(*upstream_, block);
     gone(bytes);
   }
-  /// Count a buffer out. The adaptor may be gone then.
+  /// Count a buffer out. The adaptor may be gone after that.
   void gone(std::size_t bytes) noexcept {
     leave([&] {
       --live_;
       in_use_ -= bytes;
     });
   }
-  /// Buffers may live on, and lead to a new handle. Must not throw.
+  /// Called before the last handle goes. Buffers may live on, and may lead to a new handle. Must not throw.
   virtual void last_handle_goes() noexcept {}
 
-  /// The handle there is; or, when the last was dropped and somebody asks a buffer, a new one.
+  /// Return the existing handle. When the last one was dropped and somebody asks a buffer for its resource, make a new
+  /// one.
   ResourcePtr do_handle() override {
     const std::scoped_lock one_at_a_time(handle_mutex_);
     if (auto handle = this->weak_from_this().lock()) return handle;
@@ -117,7 +118,7 @@ class Adaptor : public Interface {
   }
 
   [[nodiscard]] BiasedLock& lock() const noexcept { return lock_; }
-  // Under lock(), for adaptors that decide by them.
+  // Call these under lock(). They are for adaptors that decide by these figures.
   [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
   [[nodiscard]] std::size_t live() const noexcept { return live_; }
 
@@ -148,15 +149,15 @@ class Adaptor : public Interface {
 
   std::mutex handle_mutex_;  // one new handle at a time
   mutable BiasedLock lock_;
-  std::size_t handles_ = 1;  // groups of them that share a count
+  std::size_t handles_ = 1;  // groups of handles that share a reference count
   std::size_t live_ = 0;
   std::size_t in_use_ = 0;
   std::size_t peak_ = 0;
   std::uint64_t allocations_ = 0;
-  spi::ForkLink link_{*this};  // last
+  spi::ForkLink link_{*this};  // must be the last member
 };
 
-/// The first handle of a new adaptor.
+/// Make an adaptor and return its first handle.
 template <class A, class... Arguments>
 std::shared_ptr<A> make_adaptor(Arguments&&... arguments) {
   return {new A(std::forward<Arguments>(arguments)...), [](A* adaptor) { adaptor->abandon(); }};

@@ -7,7 +7,7 @@
 namespace weir {
 namespace {
 
-/// A call of a callback that this thread is in. They form a list: callbacks of several resources may call
+/// A call of a callback that this thread is in. The calls form a list, because callbacks of several resources may call
 /// each other.
 struct Call {
   const MemoryResource* of;
@@ -29,7 +29,7 @@ class FailureCallbackResource final : public detail::Adaptor<MemoryResource> {
     }
   }
 
-  /// Whether this thread comes from this resource's callback.
+  /// Return whether this thread is inside this resource's callback.
   [[nodiscard]] bool calls() const noexcept {
     const Call* call = innermost;
     while (call && call->of != this) call = call->around;

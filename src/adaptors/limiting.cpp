@@ -24,7 +24,7 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
   /// Bytes that are counted while upstream is asked for them.
   class Reservation {
    public:
-    // What other processes left is counted until somebody looks.
+    // Memory that other processes have left stays counted until somebody looks.
     Reservation(Limiting& of, std::size_t bytes, Shortage& shortage)
         : of_(of), bytes_(bytes), fits_(reserve(shortage) || (ask_for_lent() && reserve(shortage))) {}
     ~Reservation() {
@@ -69,7 +69,7 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
   }
 
   std::size_t limit_;
-  std::size_t asked_ = 0;  // of upstream at the moment
+  std::size_t asked_ = 0;  // bytes for which upstream is being asked
 };
 
 }  // namespace

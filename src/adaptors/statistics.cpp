@@ -9,7 +9,7 @@
 namespace weir {
 namespace {
 
-/// The figures of the whole life at one moment.
+/// The figures of the resource's whole life, at one moment.
 struct Moment {
   std::size_t bytes = 0, buffers = 0;
   std::uint64_t all_bytes = 0, all_buffers = 0, refused = 0;
@@ -27,7 +27,7 @@ struct Scope {
   std::uint64_t number;
   bool pushed;
   Moment begin;
-  Peaks peaks;  // up to the last time that a scope began or ended
+  Peaks peaks;  // up to the last time that any scope began or ended
 };
 
 Counter counter(std::size_t now, std::size_t begin, std::size_t peak, std::uint64_t total) noexcept {
@@ -98,9 +98,9 @@ class Statistics final : public detail::Adaptor<StatisticsResource> {
     return scope.number;
   }
 
-  // All below under lock().
+  // Everything below needs lock().
 
-  /// Every scope gets the peaks since the last time.
+  /// Hand every scope the peaks since the last call.
   void settle() noexcept {
     for (Scope& scope : scopes_) scope.peaks.raise(peaks_.bytes, peaks_.buffers);
     peaks_ = {};
@@ -116,7 +116,7 @@ class Statistics final : public detail::Adaptor<StatisticsResource> {
         counter(end.buffers, scope.begin.buffers, peaks.buffers, end.all_buffers - scope.begin.all_buffers),
         end.refused - scope.begin.refused};
   }
-  /// The last that was pushed, else that of the whole life.
+  /// Return the last scope that was pushed, or the scope of the whole life when there is none.
   [[nodiscard]] Scopes::const_iterator innermost() const noexcept {
     auto last = scopes_.end();
     do --last;
@@ -130,8 +130,8 @@ class Statistics final : public detail::Adaptor<StatisticsResource> {
 
   std::uint64_t all_bytes_ = 0, all_buffers_ = 0, refused_ = 0;
   std::uint64_t last_number_ = 0;
-  Peaks peaks_;    // since a scope began or ended
-  Scopes scopes_;  // as they began; that of the whole life in front
+  Peaks peaks_;    // since any scope last began or ended
+  Scopes scopes_;  // in the order in which they began; the first is that of the whole life
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The largest of what several threads say.
+// A maximum to which several threads contribute.
 
 #include "weir/spi/sync.hpp"
 
 namespace weir::detail {
 
-/// Make `word` at least `value`.
+/// Raise `word` to `value` if it is smaller.
 template <class T>
 void atomic_max(sync::Atomic<T>& word, T value) noexcept {
   auto seen = word.load(std::memory_order_relaxed);

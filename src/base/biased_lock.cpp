@@ -13,7 +13,7 @@ bool BiasedLock::begin_visit() noexcept {
   return visited_->thread != sync::this_thread();
 }
 
-// After the barrier, either the owner has seen that it lost the bias, or it is seen inside.
+// After the barrier, either the thread with the bias has seen that it lost the bias, or this thread sees it inside.
 void BiasedLock::wait_outside() noexcept {
   for (unsigned round = 0; !is_outside(); ++round) sync::pause(round);
 }
@@ -49,7 +49,7 @@ void BiasedLock::count() noexcept {
   bias_.store(seat_of(self), std::memory_order_release);
 }
 
-// Null when all belong to others.
+// Return null when every seat belongs to another thread.
 BiasedLock::Seat* BiasedLock::seat_of(sync::ThreadId thread) noexcept {
   for (Seat& seat : seats_) {
     if (seat.thread == 0) seat.thread = thread;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A lock that is biased towards one thread, which takes and releases it without an atomic read-modify-write. Another
-// thread takes a mutex and revokes the bias, which costs a barrier on all threads of the process. Many locks can be
-// revoked with one barrier.
+// A lock that can be biased towards one thread. That thread takes and releases it without an atomic read-modify-write.
+// Any other thread takes a mutex and revokes the bias, which costs a barrier on all threads of the process. One barrier
+// can revoke the bias of many locks.
 
 #include <array>
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace weir::detail {
 
-/// For sections of a few instructions. Not recursive.
+/// For critical sections of a few instructions. Not recursive.
 ///
-/// The thread that has the bias says in a seat that it is inside. A seat belongs to one thread for good, because that
-/// thread may still write there long after it has lost the bias. Invariants: only the thread of a seat writes its `inside`;
-/// the bias changes only under the mutex; a thread that holds the mutex, has revoked the bias, and has seen the seat empty
-/// after a barrier is alone.
+/// The thread that has the bias marks its seat while it is inside. A seat belongs to one thread for good, because that
+/// thread may still write to it long after it has lost the bias. Invariants: only the seat's thread writes `inside`;
+/// the bias changes only under the mutex; a thread is alone once it holds the mutex, has revoked the bias, and has seen
+/// the seat empty after a barrier.
 class BiasedLock {
  public:
-  /// Biased towards a thread once it has taken the lock often enough in a row. Four threads can get that in the lock's life.
+  /// Biased towards a thread once that thread has taken the lock often enough in a row. At most four threads can get
+  /// the bias in the lock's life.
   BiasedLock() noexcept = default;
-  /// Biased towards that thread from the beginning, and again after every visit, where the kernel has barriers. 0 means
-  /// towards nobody.
+  /// Biased towards `owner` from the beginning, and again after every visit, if the kernel has heavy barriers. With an
+  /// `owner` of 0 no thread ever gets the bias.
   explicit BiasedLock(sync::ThreadId owner) noexcept : always_(true) {
     seats_[0].thread = owner;
     if (owner != 0 && sync::has_heavy_barrier()) bias_.store(seats_.data(), std::memory_order_release);
@@ -35,12 +36,13 @@ class BiasedLock {
     sync::Atomic<bool> inside{false};
   };
 
-  /// Take the lock if it is biased towards this thread; else null. Calls nothing, for the fastest path.
+  /// Take the lock if it is biased towards this thread, and return the seat to pass to exit(); else return null. Makes
+  /// no function call, because this is the fastest path.
   Seat* enter() noexcept {
     Seat* const seat = bias_.load(std::memory_order_acquire);
     if (!seat || seat->thread != sync::this_thread()) [[unlikely]] return nullptr;
     seat->inside.store(true, std::memory_order_relaxed);
-    sync::light_barrier();  // whoever revokes the bias puts the other half here
+    sync::light_barrier();  // pairs with the heavy barrier of a thread that revokes the bias
     if (bias_.load(std::memory_order_acquire) == seat) [[likely]] return seat;
     exit(seat);
     return nullptr;
@@ -63,11 +65,12 @@ class BiasedLock {
     }
   }
 
-  // The same for others, in steps, so that many locks need one barrier.
+  // How other threads take the lock: in steps, so that many locks need only one barrier.
 
-  /// Keep everybody out that is not inside. True when the owner may be: then a heavy barrier, and wait_outside().
+  /// Keep out every thread that is not inside already. Return true when the thread with the bias may be inside: the
+  /// caller then needs a heavy barrier and wait_outside().
   [[nodiscard]] bool begin_visit() noexcept;
-  /// Whether the owner is outside by now.
+  /// Return whether the thread that had the bias is outside by now.
   [[nodiscard]] bool is_outside() const noexcept {
     return !visited_ || visited_->thread == sync::this_thread() || !visited_->inside.load(std::memory_order_acquire);
   }
@@ -83,13 +86,13 @@ class BiasedLock {
   Seat* seat_of(sync::ThreadId thread) noexcept;
 
   sync::Atomic<Seat*> bias_{nullptr};
-  sync::Plain<Seat*> held_ = nullptr;  // of lock(): the holder's; null while it holds the mutex
+  sync::Plain<Seat*> held_ = nullptr;  // for unlock(): the holder's seat; null when the holder has the mutex instead
   std::array<Seat, 4> seats_;
   sync::Mutex mutex_;
   // Under the mutex.
-  sync::Plain<Seat*> visited_ = nullptr;  // the seat that had the bias
+  sync::Plain<Seat*> visited_ = nullptr;  // the seat that had the bias before the visit
   sync::Plain<sync::ThreadId> last_ = 0;
-  sync::Plain<std::uint32_t> in_a_row_ = 0;  // by last_
+  sync::Plain<std::uint32_t> in_a_row_ = 0;  // how often in a row last_ has taken the lock again
   sync::Plain<std::uint8_t> revoked_ = 0;
   const bool always_ = false;
 };

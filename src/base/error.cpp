@@ -27,7 +27,7 @@ class WeirCategory final : public std::error_category {
   }
   bool equivalent(const std::error_code& code, int condition) const noexcept override {
     if (std::error_category::equivalent(code, condition)) return true;
-    return static_cast<Errc>(condition) == Errc::permission_denied &&  // said by the operating system
+    return static_cast<Errc>(condition) == Errc::permission_denied &&  // as the operating system reports it
            (code == std::errc::permission_denied || code == std::errc::operation_not_permitted);
   }
 };
@@ -61,7 +61,8 @@ std::string describe(const Shortage& s) {
 }  // namespace
 
 const std::error_category& weir_category() noexcept {
-  // Never destroyed, for destructors at exit, and not from the heap, for who tells that there is no memory.
+  // Never destroyed, because destructors may need it at exit. Not on the heap, because it is needed to report that
+  // there is no memory.
   alignas(WeirCategory) static std::byte place[sizeof(WeirCategory)];
   static const auto& category = *new (place) WeirCategory;
   return category;

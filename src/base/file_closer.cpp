@@ -24,9 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_threads = 8;
-constexpr std::size_t most_ahead = 64;              // files that may wait before whoever hands over the next one does
-constexpr std::chrono::milliseconds patience{100};  // of a close that takes longer: it is stuck
-constexpr std::chrono::milliseconds linger{50};     // of a thread without work
+constexpr std::size_t most_ahead = 64;              // files that may wait before a caller has to wait, too
+constexpr std::chrono::milliseconds patience{100};  // a close that takes longer is stuck
+constexpr std::chrono::milliseconds linger{50};     // how long a thread without work stays
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 class Closer {
@@ -62,8 +62,9 @@ class Closer {
     return waiting() + working();
   }
 
-  // What is stuck stays the parent's. What waits is the child's, too, whose copies would keep what other processes wait
-  // to be rid of: so as little as possible waits when it begins.
+  // A file whose close is stuck remains the parent's alone. A file that still waits is the child's, too, and the
+  // child's copy keeps open what other processes want to see closed. So the fork first lets as many files as possible
+  // be closed.
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) {
       Lock lock(mutex_);
@@ -72,7 +73,7 @@ class Closer {
       return;
     }
     if (moment == spi::ForkMoment::child) {
-      new (&arrived_) std::condition_variable;  // the parent's threads wait on the old ones for ever
+      new (&arrived_) std::condition_variable;  // the old ones count waiters that exist only in the parent
       new (&ended_) std::condition_variable;
       threads_ = 0;
       work_ = {};
@@ -83,10 +84,10 @@ class Closer {
  private:
   struct Waiting {
     int file;
-    std::uint64_t number;  // in order of handing over
+    std::uint64_t number;  // counts files in the order in which they were handed over
   };
   struct Work {
-    std::uint64_t number = 0;  // of the file that a thread closes; 0: none
+    std::uint64_t number = 0;  // of the file that the thread closes; 0 for none
     Clock::time_point since;
   };
 
@@ -98,13 +99,13 @@ class Closer {
   [[nodiscard]] static bool at_it(const Work& work) noexcept {
     return work.number != 0 && Clock::now() - work.since < patience;
   }
-  /// Whether a thread is at work that will come back for what waits.
+  /// Return whether a thread is at work, is not stuck, and so will come back for the files that wait.
   [[nodiscard]] bool attended() const noexcept { return std::ranges::any_of(work_, at_it); }
-  /// Whether some thread closes what waits, now or when the others turn out to be stuck.
+  /// Return whether some thread will close the files that wait, now or when the other threads turn out to be stuck.
   [[nodiscard]] bool served() const noexcept { return idle() != 0 || attended(); }
 
-  // See to it that somebody closes what waits: a thread that is at work and not stuck, or, should it get stuck,
-  // another.
+  // Make sure that the files that wait get closed: by a thread that is at work and not stuck, or by another thread if
+  // that one gets stuck.
   void attend(Lock& lock) noexcept {
     const bool soon = attended();
     if (idle() != 0) {
@@ -113,9 +114,9 @@ class Closer {
     }
     if (threads_ == most_threads) return soon ? void() : tell_once(lock);
     try {
-      std::thread([this] { run(); }).detach();  // begins when it gets the lock
+      std::thread([this] { run(); }).detach();  // it begins once it gets the lock
       ++threads_;
-    } catch (const std::exception& error) {  // whoever comes next tries again
+    } catch (const std::exception& error) {  // the next caller tries again
       lock.unlock();
       report({{}, "thread that closes files of other processes", error.what()});
       lock.lock();
@@ -139,7 +140,7 @@ class Closer {
       } else if (attended()) {
         (void)arrived_.wait_until(lock, first_to_be_late());
       } else if (!close_next(lock, process)) {
-        return;  // what was told of it called fork(), and went on in the child
+        return;  // the failure sink called fork(), and this is the child
       }
     }
     --threads_;
@@ -173,7 +174,7 @@ class Closer {
     return first;
   }
 
-  /// The number of the first file that is not closed and not stuck.
+  /// Return the number of the first file that is neither closed nor stuck, or `never`.
   [[nodiscard]] std::uint64_t first_to_come() const noexcept {
     auto first = waiting() != 0 && served() ? waiting_[first_].number : never;
     for (const Work& work : work_) {
@@ -189,17 +190,17 @@ class Closer {
 
   std::mutex mutex_;
   std::condition_variable arrived_, ended_;
-  std::vector<Waiting> waiting_;  // from first_ on
+  std::vector<Waiting> waiting_;  // the files from index first_ on
   std::size_t first_ = 0;
   std::uint64_t handed_ = 0;
   std::array<Work, most_threads> work_;
-  std::size_t threads_ = 0;  // of which those without work wait
-  bool told_ = false;        // that all are stuck
+  std::size_t threads_ = 0;  // how many exist; those without work wait for some
+  bool told_ = false;        // it was reported that all threads are stuck
 };
 
 Closer& closer() { return never_ends<Closer>(); }
 
-// Last, because whoever ends something inside another lock may hand a file over.
+// Last, because a thread that holds another lock may hand a file over.
 const ForkStep step(ForkStep::last, [](spi::ForkMoment moment) noexcept { closer().fork(moment); });
 
 }  // namespace

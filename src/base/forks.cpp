@@ -16,12 +16,12 @@ using detail::ForkStep;
 using spi::ForkMoment;
 using Steps = std::array<ForkStep::Step, ForkStep::last + 1>;
 
-// Nothing here is made or ended at run time: there is no moment at which a fork could find it half made.
+// Nothing here is constructed or destroyed at run time, so there is no moment at which a fork could find it half made.
 constinit std::array<std::atomic<ForkStep::Step>, ForkStep::last + 1> all_steps{};
 constinit std::mutex list_mutex;
 constinit spi::ForkLink* first = nullptr;
 constinit thread_local bool prepared = false;
-constinit thread_local Steps taken{};  // by this thread, before its fork: another library may be loading meanwhile
+constinit thread_local Steps taken{};  // taken by this thread before its fork; a library being loaded may add others
 
 void take(std::size_t place) noexcept {
   taken[place] = all_steps[place].load(std::memory_order_acquire);
@@ -33,7 +33,7 @@ void give_back(std::size_t place, ForkMoment moment) noexcept {
 }
 
 void before() noexcept {
-  (void)weir_category();  // made by now, and not half made
+  (void)weir_category();  // make it now, so that no fork finds it half made
   for (std::size_t place = 0; place < ForkStep::last; ++place) take(place);
   spi::ForkLink::visit_all(ForkMoment::before);
   take(ForkStep::last);
@@ -48,8 +48,8 @@ void after(ForkMoment moment) noexcept {
   for (std::size_t place = ForkStep::last; place-- > 0;) give_back(place, moment);
 }
 
-// At load time, when nobody uses the library yet; before any driver's handlers, so that these run last before a fork
-// and first after it. An unused library that is unloaded takes its handlers with it.
+// Runs at load time, when no thread uses the library yet. Installs the handlers before those of any driver, so that
+// they run last before a fork and first after it. If the library is unloaded unused, its handlers go with it.
 [[gnu::constructor]] void install() noexcept {
   pthread_atfork(
       before, [] { after(ForkMoment::parent); },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether a thread of the library does something that no call of a user asked for at this moment.
+// Marks a thread while it does work of the library that no call of a user asks for at that moment.
 
 #include <utility>
 
@@ -8,8 +8,8 @@
 
 namespace weir::detail {
 
-/// While one exists, this thread is such a thread. It must not use an application's native stream: its owner may have
-/// destroyed it.
+/// While an object of this class exists, its thread counts as a thread of the library. Such a thread must not use an
+/// application's native stream, because the application may have destroyed that stream.
 class LibraryThread {
  public:
   LibraryThread() noexcept : before_(std::exchange(flag(), true)) {}

@@ -11,6 +11,6 @@ void weir::detail::keep_code_loaded() noexcept {
   void* found = nullptr;
   if (dladdr1(reinterpret_cast<void*>(&keep_code_loaded), &info, &found, RTLD_DL_LINKMAP) == 0) return;
   const char* const name = static_cast<link_map*>(found)->l_name;
-  if (!name || !*name) return;  // the executable
+  if (!name || !*name) return;  // the code is in the executable
   if (!dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) report({{}, "loading of weir", dlerror()});
 }

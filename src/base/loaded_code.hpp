@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The library's own code, when it is part of something that can be unloaded.
+// Keeps the library's own code loaded when it is part of a shared object that can be unloaded.
 
 namespace weir::detail {
 
-/// Keep the shared object that holds this library loaded for good, whatever is dlclosed: worker threads, exit handlers and
-/// drivers' callbacks run its code. Does nothing in an executable. docs/adr/0006-plug-ins.md
+/// Keep the shared object that contains this library loaded for good, whatever is dlclosed, because worker threads,
+/// exit handlers and drivers' callbacks run its code. Does nothing when the library is part of the executable.
 void keep_code_loaded() noexcept;
 
 }  // namespace weir::detail

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Objects of the whole process that no destructor ends, because buffers may outlive main.
+// Process-wide objects that are never destroyed, because buffers may outlive main.
 
 #include <cstddef>
 #include <new>
 
 namespace weir::detail {
 
-/// The only T of the process, made when it is asked for first. That asks for no memory unless T does.
+/// Return the process's only T, which the first call makes. Needs no heap memory unless T's constructor does.
 template <class T>
 T& never_ends() {
   alignas(T) static std::byte place[sizeof(T)];

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int lines_per_second = 16;
 
-// The window is a second number and a count in one word, so that it needs no lock.
+// The window holds the present second and the number of lines printed in it. Both are in one word, so that no lock is
+// needed.
 bool may_print() noexcept {
   static std::atomic<std::uint64_t> window{0};
   using namespace std::chrono;

@@ -16,8 +16,9 @@ long membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 
 
 }  // namespace
 
-// A forked child is not registered, and a filter may have come since the kernel was asked first. What remains then is that
-// no processor keeps a store to itself for long.
+// A forked child is not registered for barriers, and a system-call filter may have been installed since the kernel was
+// first asked. If the kernel refuses every barrier, this relies on the fact that no processor keeps a store to itself
+// for long.
 void heavy_barrier() noexcept {
   constexpr std::chrono::milliseconds long_enough{20};
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
@@ -28,8 +29,8 @@ void heavy_barrier() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// A filter may allow the registration and refuse the barrier, so both are tried. The thread sanitizer does not know
-// what such a barrier orders.
+// A system-call filter may allow the registration and refuse the barrier, so both are tried. The thread sanitizer does
+// not know what such a barrier orders.
 bool has_heavy_barrier() noexcept {
 #if defined(__SANITIZE_THREAD__)
   return false;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An exception kept for when locks are in order again.
+// Catches an exception, so that the caller can put its locks in order before it deals with the exception.
 
 #include <exception>
 
 namespace weir::detail {
 
-/// What `action` throws; null when that is nothing.
+/// Call `action` and return the exception that it throws, or null if it throws none.
 template <class Action>
 [[nodiscard]] std::exception_ptr thrown_by(Action&& action) noexcept {
   try {

@@ -12,7 +12,9 @@
 namespace weir::spi {
 
 void UniqueFd::reset(int fd) noexcept {
-  if (fd_ >= 0 && ::close(fd_) != 0 && errno == EBADF) {  // or it closes what another thread opens under that number
+  // EBADF means that somebody else has closed this descriptor. That is reported, because if another thread had opened a
+  // file under the same number meanwhile, this call would have closed that file.
+  if (fd_ >= 0 && ::close(fd_) != 0 && errno == EBADF) {
     report({std::make_error_code(std::errc::bad_file_descriptor), "close", "a file of weir's was closed by somebody else"});
   }
   fd_ = fd;
@@ -20,7 +22,7 @@ void UniqueFd::reset(int fd) noexcept {
 
 UniqueFd UniqueFd::duplicate(int lowest) const {
   int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, lowest);
-  if (copy < 0 && lowest != 0 && errno == EINVAL) copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);  // so many are not allowed
+  if (copy < 0 && lowest != 0 && errno == EINVAL) copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);  // lowest exceeds the limit
   if (copy < 0) {
     const std::error_code code(errno, std::generic_category());
     throw Error(code, "cannot duplicate file descriptor " + std::to_string(fd_) + ": fcntl: " + code.message() +

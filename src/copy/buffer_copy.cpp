@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills of a Buffer: every argument is checked here, the work is transfer's.
+// Copies and fills of a Buffer. Every argument is checked here; transfer.hpp does the work.
 
 #include <cstdint>
 #include <optional>
@@ -32,8 +32,9 @@ void check_writable(const char* operation, const Buffer& buffer) {
   }
 }
 
-// How far apart two places are in the same memory; nothing when they are known to lie in different memory. Wrapped
-// memory is known by its address or by its driver's name, memory of a descriptor by its segment's identity.
+// Return how far apart two places are in the same memory, or nothing when they are known to be in different memory.
+// Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's
+// identity.
 std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
   const auto between = [](std::uint64_t x, std::uint64_t y) { return x > y ? x - y : y - x; };
   if (a.segment == b.segment) return between(a.offset, b.offset);

@@ -14,7 +14,7 @@ void copy_host(std::span<std::byte> dst, spi::Location src) {
 
 void copy_host(spi::Location dst, std::span<const std::byte> src) {
   dst.segment->before_host_write(dst.offset, src.size());
-  std::memmove(dst.segment->host + dst.offset, src.data(), src.size());  // a caller's span may lie in the segment
+  std::memmove(dst.segment->host + dst.offset, src.data(), src.size());  // the caller's span may be in the segment
   dst.segment->after_host_write(dst.offset, src.size());
 }
 
@@ -29,7 +29,8 @@ void fill_host(spi::Location dst, std::size_t bytes, std::uint64_t pattern, std:
   if (pattern_bytes == 1) {
     std::memset(begin, static_cast<int>(pattern & 0xff), bytes);
   } else {
-    // The memory may be write-combined, where each read costs more than a thousand writes: it is only written.
+    // The memory may be write-combined, where one read costs more than a thousand writes. So it is only written, never
+    // read.
     std::array<std::byte, 4096> block;
     const std::size_t size = std::min(bytes, block.size());
     std::memcpy(block.data(), &pattern, pattern_bytes);

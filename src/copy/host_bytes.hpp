@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Copies and fills by the host itself, over whatever memory it can address. Non-coherent mappings are kept in step.
+// Copies and fills that the host itself does, on any memory that it can address. Non-coherent mappings are kept in step
+// with the device.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace weir::detail {
 void copy_host(spi::Location dst, spi::Location src, std::size_t bytes);
 void copy_host(spi::Location dst, std::span<const std::byte> src);
 void copy_host(std::span<std::byte> dst, spi::Location src);
-/// `bytes` is a multiple of `pattern_bytes`.
+/// Repeat `pattern` over `bytes`, which must be a multiple of `pattern_bytes`.
 void fill_host(spi::Location dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes);
 
 }  // namespace weir::detail

@@ -10,7 +10,7 @@ namespace weir::detail {
 
 /// One end of a copy, seen from the stream that orders it.
 struct CopyEnd {
-  bool reached = false;  ///< the stream's device copies from and to this memory itself
+  bool reached = false;  ///< the stream's device can copy from and to this memory itself
   bool host = false;     ///< the host can read and write it
 };
 
@@ -27,8 +27,8 @@ enum class CopyStep : std::uint8_t {
   write,  ///< native, staging memory of the destination's device → destination
 };
 
-/// Steps in order. A native step runs on the stream itself where it reaches that end (`*_on_stream`), else on a helper
-/// stream of the memory's own device, ordered by events.
+/// The steps of a copy, in order. A native step runs on the stream itself if the stream reaches that end
+/// (`*_on_stream`), else on a helper stream of the memory's own device, which is ordered by events.
 struct CopyPlan {
   CopyPath path{};
   std::array<CopyStep, 3> steps{};

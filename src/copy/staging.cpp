@@ -27,20 +27,20 @@ constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes per device
 
 struct PerDevice {
   ResourcePtr resource;
-  std::vector<Buffer> idle;  // used by nobody
+  std::vector<Buffer> idle;  // in use by nobody
   std::size_t kept = 0;
   std::vector<Stream> helpers;
 };
 
 struct Cache {
   std::mutex mutex;
-  std::optional<Stream> home;  // where staging memory is allocated: nobody's, so that it keeps no user's stream alive
+  std::optional<Stream> home;  // allocation stream of staging memory; the library's own, so no user's stays alive
   std::map<spi::DeviceState*, PerDevice> devices;
 };
 
 Cache& cache() noexcept { return never_ends<Cache>(); }
 
-constinit DeviceQueues returning;  // to the cache
+constinit DeviceQueues returning;  // staging memory on its way back to the cache
 
 const ForkStep step(4, [](spi::ForkMoment moment) noexcept {
   hold_across_fork(cache().mutex, moment);
@@ -55,7 +55,7 @@ void keep(spi::DeviceState& device, Buffer buffer) noexcept try {
   const auto bytes = buffer.size();
   mine.idle.push_back(std::move(buffer));
   mine.kept += bytes;
-} catch (const std::bad_alloc&) {  // not kept, then
+} catch (const std::bad_alloc&) {  // then the buffer is not kept
 }
 
 }  // namespace
@@ -83,9 +83,9 @@ Buffer take_staging(spi::DeviceState& device, std::size_t bytes) {
 
 void recycle_staging(Buffer buffer, const Stream& stream) {
   auto& device = buffer.device().state();
-  (void)stream.record();  // now, so that later work does not delay it
+  (void)stream.record();  // mark the point now, so that later work does not delay it
   buffer.use_on(stream);
-  auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps its record: closing it early is safe
+  auto shared = std::make_shared<Buffer>(std::move(buffer));  // keeps the record of uses, so closing it early is safe
   auto points = shared->block()->uses();
   shared->block()->keep_uses();
   run_after(returning.of(device), std::move(points), [&device, shared] {
@@ -94,7 +94,7 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
   });
 }
 
-// The driver, who knows which helper is idle, is asked without the lock.
+// Only the driver knows which helper is idle, and it is asked without the lock.
 Stream take_helper(spi::DeviceState& device) {
   auto& all = cache();
   std::unique_lock lock(all.mutex);
@@ -105,7 +105,7 @@ Stream take_helper(spi::DeviceState& device) {
     const bool idle = candidate.state().reached(candidate.state().position());
     lock.lock();
     const auto found = std::find(helpers.begin(), helpers.end(), candidate);
-    if (found == helpers.end()) continue;  // somebody else took it
+    if (found == helpers.end()) continue;  // another thread took it
     if (idle) {
       helpers.erase(found);
       return candidate;
@@ -124,7 +124,7 @@ void recycle_helper(Stream stream) {
 }
 
 void forget_staging(spi::DeviceState& device) {
-  (void)thrown_by([&] { returning.of(device).drain(); });  // what is on its way back to the cache arrives
+  (void)thrown_by([&] { returning.of(device).drain(); });  // let memory on its way back to the cache arrive
   auto& all = cache();
   decltype(all.devices)::node_type ended;  // destroyed without the lock
   const std::scoped_lock lock(all.mutex);

@@ -27,12 +27,12 @@ CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
 
 void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*> users) {
   auto& state = stream.state();
-  for (spi::Block* block : users) block->used(state, 0);  // what may fail for want of memory, before anything runs
+  for (spi::Block* block : users) block->used(state, 0);  // may fail for want of memory, so it comes before any work
   const auto value = state.put(std::move(op));
   for (spi::Block* block : users) block->used(state, value);
 }
 
-/// Run `work` on `stream`, or on a stream of `owner` that is ordered into it.
+/// Run `work` on `stream` if `directly`, else on a helper stream of `owner` that is ordered into `stream`.
 template <class Work>
 void on_stream_of(spi::DeviceState& owner, const Stream& stream, bool directly, Work&& work) {
   if (directly) return work(stream);
@@ -43,7 +43,7 @@ void on_stream_of(spi::DeviceState& owner, const Stream& stream, bool directly, 
   recycle_helper(std::move(helper));
 }
 
-// Nothing is pending on the stream, so the host may do its part at once.
+// Return whether nothing is pending on the stream, so that the host may do its part at once.
 bool idle(const Stream& stream) {
   auto& state = stream.state();
   state.device().check_process();
@@ -57,7 +57,7 @@ class Staging {
   ~Staging() {
     try {
       recycle_staging(std::move(memory_), stream_);
-    } catch (const std::exception&) {  // the stream is lost; closing orders the release
+    } catch (const std::exception&) {  // the stream is lost; closing the buffer orders its release
     }
   }
   Staging(const Staging&) = delete;
@@ -75,7 +75,7 @@ void native_copy(const Place& dst, const Place& src, std::size_t bytes, const St
   put_on(stream, CopyOp{at(dst), at(src), bytes}, {dst.block, src.block});
 }
 
-// Through staging memory, one piece.
+// Copy one piece through staging memory.
 void staged_piece(const CopyPlan& plan, const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
   std::optional<Staging> read, write;
   Place from = src;

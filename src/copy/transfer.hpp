@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Puts copies and fills between any two memories on a stream, as copy_plan says.
+// Puts copies between any two memories, and fills, on a stream. plan_copy() decides how a copy goes.
 
 #include <cstddef>
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace weir::detail {
 
-/// A place in an allocation, and the allocation for recording uses.
+/// A place in an allocation, with the block on which its uses are recorded.
 struct Place {
   spi::Block* block;
   std::size_t offset;  ///< from byte 0 of the segment
   [[nodiscard]] spi::Segment& segment() const noexcept { return *block->segment; }
 };
 
-/// All sizes are > 0 and in range; copies do not overlap.
+/// For all of these functions, sizes are > 0 and in range, and copies do not overlap.
 void transfer(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream);
 void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream& stream);
 void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream);
-/// `to` is one of those that StreamOps::prefetches of the memory's device names.
+/// Move the memory to `to`, which must be a device that StreamOps::prefetches accepts for the memory's device and kind.
 void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream);
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes, const Stream& stream);
 

@@ -31,7 +31,7 @@ std::optional<Selector> parse(std::string_view id) {
   if (selector.backend.empty()) return std::nullopt;
   if (colon == std::string_view::npos) return selector;
   const auto digits = id.substr(colon + 1);
-  if (digits.starts_with('-')) return std::nullopt;  // from_chars takes "-0"
+  if (digits.starts_with('-')) return std::nullopt;  // from_chars accepts "-0"
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), selector.ordinal);
   if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
   return selector;

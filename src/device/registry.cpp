@@ -15,8 +15,9 @@
 namespace weir::detail {
 namespace {
 
-// One slot per backend, so that asking for the host loads no GPU driver. Nothing here is made at run time, so that no
-// fork finds it half made; drivers are loaded without the lock, because a fork must not wait for a driver.
+// There is one slot per backend, so that asking for the host loads no GPU driver. The slots and the mutex are
+// initialized at compile time, so that no fork finds them half made. Drivers are loaded without the lock, because a
+// fork must not wait for a driver.
 struct Slot {
   enum State { empty, loading, done };
   std::atomic<State> state{empty};
@@ -70,7 +71,7 @@ LoadedBackend& loaded_entry(std::size_t index) {
   return *slot.loaded;
 }
 
-// In a child of a process in which another thread was loading the driver.
+// For a forked child: give up a load that another thread of the parent had begun.
 void abandon(Slot& slot, const BackendEntry& entry) {
   if (slot.state != Slot::loading || pthread_equal(slot.loader, pthread_self())) return;
   const auto* backend = entry.get ? entry.get() : nullptr;

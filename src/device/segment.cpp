@@ -34,7 +34,7 @@ SegmentId Segment::id() {
       throw Error(Errc::unsupported, std::string("the segment gets no random name: ") + error.what());
     }
     const auto word = [&](std::size_t at) { return std::uint64_t{random[at]} << 32 | random[at + 1]; };
-    // Two threads may race: the high word is settled before the low one publishes it.
+    // Two threads may race, so the high word is settled before the low word publishes it.
     std::uint64_t none = 0;
     id_high_.compare_exchange_strong(none, word(0) | 1);
     none = 0;

@@ -21,11 +21,11 @@ std::uint64_t hash(const void* address) noexcept {
 }
 
 struct Slot {
-  sync::Plain<const void*> address = nullptr;  // null: nothing
+  sync::Plain<const void*> address = nullptr;  // null: the slot is empty
   Buffer buffer;
 };
 
-/// Open addressing: a slot stands at its hash or behind it, with nothing empty between.
+/// Open addressing: an entry stands in the slot of its hash or behind it, with no empty slot between.
 class alignas(64) Stripe {
  public:
   void add(const void* address, Buffer& buffer) {
@@ -76,7 +76,7 @@ class alignas(64) Stripe {
     }
   }
 
-  // Move up what stands behind the gap and may stand in it.
+  // Move entries from behind the gap into it, as far as their hashes allow.
   void close_gap(std::size_t gap) noexcept {
     const auto distance = [last = slots_.size() - 1](std::size_t from, std::size_t to) {
       return (to - from) & last;
@@ -104,7 +104,7 @@ struct BufferTable::State {
   }
 
   std::array<Stripe, 16> stripes;
-  spi::ForkLink link{*this};  // last
+  spi::ForkLink link{*this};  // must be the last member
 };
 
 BufferTable::BufferTable() : state_(std::make_unique<State>()) {}

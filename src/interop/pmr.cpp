@@ -31,7 +31,7 @@ ResourcePtr checked(ResourcePtr upstream) {
                                      (kinds.empty() ? "none" : kinds));
 }
 
-// Host streams, a few, so that threads do not meet in one. Only resources put work on them.
+// Make a few host streams, so that threads do not meet on a single one. Only resources put work on them.
 std::vector<Stream> make_lanes() {
   std::vector<Stream> lanes;
   const auto count = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
@@ -69,7 +69,7 @@ void* PmrResource::do_allocate(std::size_t bytes, std::size_t alignment) {
   bytes = std::max<std::size_t>(bytes, 1);
   Buffer buffer = state_->upstream->allocate(bytes, lane, alignment);
   std::byte* address = buffer.host_data();
-  if (bytes_to_aligned(address, alignment) != 0) {  // its address for the device is aligned
+  if (bytes_to_aligned(address, alignment) != 0) {  // only its address for the device is aligned
     buffer = state_->upstream->allocate(bytes + alignment, lane);
     address = buffer.host_data() + bytes_to_aligned(buffer.host_data(), alignment);
   }

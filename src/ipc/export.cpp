@@ -31,7 +31,7 @@ ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
   spi::Segment& segment = *place.segment;
   auto& state = *segment.device;
   const MemoryResource& resource = *block()->resource;
-  const bool shares = segment.imported || resource.is_exportable();  // a pool may not, of memory that could
+  const bool shares = segment.imported || resource.is_exportable();  // a pool may not, although its memory could
   if (!shares || !segment.exportable || !state.backend->segments->export_handle) {
     throw Error(Errc::unsupported, "Buffer::ipc_descriptor: memory of " + memory_resource()->name() +
                                        " was not made exportable; make the resource with exportable = true");

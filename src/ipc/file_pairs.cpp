@@ -13,16 +13,16 @@
 namespace weir::detail {
 namespace {
 
-/// A socket's property; -1 for what is no socket.
+/// Return an option of a socket, or -1 if `fd` is not a socket.
 int option(int fd, int name) noexcept {
   int value = -1;
   socklen_t size = sizeof value;
   return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-// A pipe refuses an offset before anything else is looked at. F_GETPIPE_SZ would do, too, but waits for a lock that
-// anybody holds for as long as he likes who splices a silent socket into the pipe; and fstat asks the file system,
-// which may be a stranger's.
+// Given an offset, splice() refuses a pipe with ESPIPE before it looks at anything else. F_GETPIPE_SZ would also
+// recognize a pipe, but it waits for a lock, and somebody who splices a silent socket into the pipe holds that lock for
+// as long as they like. fstat() asks the file system, which may be a stranger's.
 bool is_pipe(int fd) noexcept {
   off64_t offset = 0;
   return ::splice(fd, nullptr, fd, &offset, 1, SPLICE_F_NONBLOCK) < 0 && errno == ESPIPE;
@@ -44,7 +44,8 @@ void fail_descriptor(const char* purpose, const char* call, int error) {
 std::pair<spi::UniqueFd, spi::UniqueFd> make_pipe(const char* purpose) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail_descriptor(purpose, "pipe2", errno);
-  // Nothing goes through it. A user has room for 16 384 pages in pipes, beyond which all his new pipes are small.
+  // Nothing goes through the pipe, so it is made small: each user has room for 16 384 pages in pipes, and beyond that
+  // all of the user's new pipes are small.
   (void)::fcntl(ends[0], F_SETPIPE_SZ, 1);
   return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
 }
@@ -57,13 +58,13 @@ std::pair<spi::UniqueFd, spi::UniqueFd> make_one_way_sockets(const char* purpose
   return pair;
 }
 
-// Of a named pipe, too: it does the same.
+// This also accepts a named pipe, which behaves in the same way.
 void check_write_end(int end, const char* purpose) {
   const int flags = ::fcntl(end, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) != O_WRONLY || !is_pipe(end)) refuse(purpose, "the write end of a pipe");
 }
 
-// A socket that listens, or one of a network, stays silent after the other side's death.
+// A listening socket or a network socket stays silent after the other side has died.
 void check_socket_end(int end, const char* purpose) {
   if (option(end, SO_DOMAIN) == AF_UNIX && option(end, SO_TYPE) == SOCK_STREAM && option(end, SO_ACCEPTCONN) == 0)
     return;

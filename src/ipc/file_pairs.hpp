@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Pairs of connected files, one of which goes to another process: what one side does, or its end, the other learns from
-// the kernel. The other process, and everybody to whom it passes its file on, may do with that file what it likes.
+// Pairs of connected files, one of which goes to another process. Each side learns from the kernel what the other side
+// does, and that the other side has ended. The other process, and any process to which it passes its file on, may do
+// whatever it likes with that file.
 
 #include <utility>
 
@@ -9,25 +10,29 @@
 
 namespace weir::detail {
 
-// All that is made here closes on exec. Functions throw, and name `purpose`, when there is none.
+// All files that are made here close on exec. When no file can be made, the functions throw, and the message names
+// `purpose`.
 
-/// The end that is read, and the end that is written. The first hangs up when the last copy of the second is closed.
+/// Make a pipe and return its read end and its write end. The read end hangs up when the last copy of the write end is
+/// closed.
 [[nodiscard]] std::pair<spi::UniqueFd, spi::UniqueFd> make_pipe(const char* purpose);
 
-/// The end that receives, which may go elsewhere, and the one that sends. Nothing can be sent the other way, no file
-/// either: what comes that way would be closed with the end that sends.
+/// Make a socket pair and return the end that receives, which may go to another process, and the end that sends.
+/// Nothing can be sent the other way, not even a file: a file sent that way would be closed together with the end that
+/// sends.
 [[nodiscard]] std::pair<spi::UniqueFd, spi::UniqueFd> make_one_way_sockets(const char* purpose);
 
-// Both of the following throw corrupt_descriptor when `end`, which a stranger sent, is something else. They ask nothing
-// for which anybody could let them wait.
+// The next two functions check a file that a stranger sent, and throw corrupt_descriptor when it is something else.
+// They make no call in which anybody could keep them waiting.
 
-/// Something else might never tell of the end of its last copy, or might not keep from telling.
+/// Check that `end` is the write end of a pipe. Anything else might never signal that its last copy is closed, or might
+/// signal it although copies are still open.
 void check_write_end(int end, const char* purpose);
 
-/// Something else might never tell of the other side's end.
+/// Check that `end` is one end of a stream socket pair. Anything else might never signal that the other side has ended.
 void check_socket_end(int end, const char* purpose);
 
-/// Throw that `call` failed so.
+/// Throw an error that says that `call` failed with `error`.
 [[noreturn]] void fail_descriptor(const char* purpose, const char* call, int error);
 
 }  // namespace weir::detail

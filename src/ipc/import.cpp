@@ -13,7 +13,8 @@
 namespace weir {
 namespace {
 
-// An application's device has the UUID of the one that it was made of. There memory is opened where it will be used.
+// A device that belongs to the application has the same UUID as the device from which it was made. If the preferred
+// device is such a device, memory is opened there, where it will be used.
 spi::DeviceState& find_device(const detail::WireDescriptor& wire, spi::DeviceState& preferred) {
   const auto* segments = preferred.backend->segments;
   if (preferred.backend->name == wire.backend && preferred.uuid == wire.device && segments->imports &&
@@ -51,7 +52,8 @@ void check_identity(const detail::WireDescriptor& wire, const spi::DeviceState& 
   }
 }
 
-// Opening takes no new memory, so a driver that runs out of it was asked for more than there is behind the handle.
+// Opening takes no new memory. So if the driver runs out of memory, it was asked for more than there is behind the
+// handle.
 spi::Ref<spi::Segment> import_segment(spi::DeviceState& device, spi::ImportRequest request) {
   try {
     return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, std::move(request)));

@@ -32,7 +32,7 @@ namespace {
 constexpr char purpose[] = "lease";
 
 struct Lease {
-  spi::StrangerFd end;  // of its pipe, the other end of which others have
+  spi::StrangerFd end;  // the read end of its pipe; other processes have the write end
   Buffer buffer;
   std::list<Lease>::iterator self{};
 };
@@ -44,20 +44,20 @@ void watch(const spi::UniqueFd& epoll, int file, std::uint32_t events, Lease* le
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, file, &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
 }
 
-// One thread waits for the ends of all leases; it and its files exist while there are any.
+// One thread waits for all leases to end. The thread and its files exist while there are leases.
 class Leases {
   using Lock = std::unique_lock<std::mutex>;
 
  public:
   spi::UniqueFd grant(Buffer buffer) {
     auto [mine, theirs] = make_pipe(purpose);
-    std::list<Lease> one;  // goes without the lock when this throws
+    std::list<Lease> one;  // destroyed without the lock if this throws
     one.push_back({std::move(mine), std::move(buffer)});
     Lease& lease = one.front();
     lease.self = one.begin();
     const Lock lock(mutex_);
     if (!epoll_) start();
-    watch(epoll_, lease.end.get(), 0, &lease);  // a hang-up is always told, and what somebody writes never
+    watch(epoll_, lease.end.get(), 0, &lease);  // reports a hang-up always, and written bytes never
     granted_.splice(granted_.end(), one);
     return std::move(theirs);
   }
@@ -66,7 +66,7 @@ class Leases {
     Lock lock(mutex_);
     if (!to_ask()) return false;
     lock.unlock();
-    settle_closes();  // of this process's own copies
+    settle_closes();  // so that this process's own copies are closed
     lock.lock();
     if (!to_ask()) return false;
     const auto mine = ++asked_;
@@ -80,7 +80,7 @@ class Leases {
     return granted_.size();
   }
 
-  // In a child, where the thread is not, the leases are the parent's, and so is what they keep.
+  // The child does not have the thread. The leases remain the parent's, and so do the buffers that they keep.
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) return mutex_.lock();
     if (moment == spi::ForkMoment::child) {
@@ -89,7 +89,7 @@ class Leases {
       epoll_.reset();
       bell_.reset();
       watcher_ = {};
-      new (&answered_) std::condition_variable;  // the parent's threads wait on the old one for ever
+      new (&answered_) std::condition_variable;  // the old one counts waiters that exist only in the parent
     }
     mutex_.unlock();
   }
@@ -104,7 +104,7 @@ class Leases {
     if (!bell) fail_descriptor(purpose, "eventfd", errno);
     watch(epoll, bell.get(), EPOLLIN, nullptr);
     try {
-      std::thread watcher([this] { run(); });  // begins when it gets the lock
+      std::thread watcher([this] { run(); });  // it begins once it gets the lock
       watcher_ = watcher.get_id();
       watcher.detach();
     } catch (const std::system_error& error) {
@@ -122,7 +122,7 @@ class Leases {
     const auto process = fork_generation;
     Lock lock(mutex_);
     for (int timeout = linger;;) {
-      const auto asked = asked_;  // before the kernel is
+      const auto asked = asked_;  // read before the kernel is asked
       const int epoll = epoll_.get();
       lock.unlock();
       const int count = ::epoll_wait(epoll, events.data(), most, timeout);
@@ -131,7 +131,7 @@ class Leases {
       for (int i = 0; i < count && fork_generation == process; ++i) {
         end(static_cast<Lease*>(events[static_cast<std::size_t>(i)].data.ptr), lock);
       }
-      if (fork_generation != process) return;  // what ended called fork(), and went on in the child
+      if (fork_generation != process) return;  // the end of a buffer called fork(), and this is the child
       if (count < 0 && error != EINTR) return give_up(error, lock);
       const bool looked = count >= 0 && count < most;
       const bool answers = looked && asked != answer_;
@@ -147,7 +147,7 @@ class Leases {
     watcher_ = {};
   }
 
-  // Somebody closed files that are not his. What is leased stays so.
+  // Called when somebody has closed files that belong to this class. Memory that is leased stays leased.
   void give_up(int error, Lock& lock) noexcept {
     answer_ = asked_;
     answered_.notify_all();
@@ -166,7 +166,8 @@ class Leases {
       (void)::eventfd_read(bell_.get(), &rings);
       return;
     }
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ended->end.get(), nullptr);  // a forked child may have a copy
+    // Closing the file is not enough, because a forked child may have a copy.
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ended->end.get(), nullptr);
     std::list<Lease> over;
     over.splice(over.end(), granted_, ended->self);
     lock.unlock();
@@ -176,7 +177,7 @@ class Leases {
 
   std::mutex mutex_;
   std::list<Lease> granted_;
-  spi::UniqueFd epoll_;  // with the thread
+  spi::UniqueFd epoll_;  // exists while the thread does
   spi::UniqueFd bell_;
   std::thread::id watcher_;
   std::condition_variable answered_;

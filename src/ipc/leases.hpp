@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory that other processes use, and that must not be given out again meanwhile. The kernel counts who does: a lease
-// is the write end of a pipe, whose read end hangs up when the last copy is closed, by a close or with its process.
-// Nothing that others do with their copies, other than keeping one, makes it longer or shorter.
+// Leases on memory that other processes use, and that must not be given out again meanwhile. The kernel counts the
+// users: a lease is the write end of a pipe, and the read end hangs up when the last copy of the write end is closed,
+// by a close or with its process. A lease lasts as long as anybody keeps a copy. Nothing else that others do with their
+// copies makes it longer or shorter.
 
 #include <cstddef>
 
@@ -11,16 +12,16 @@
 
 namespace weir::detail {
 
-/// Keep `buffer` until every copy of the result is closed, in whatever process. Throws when there is no descriptor,
-/// memory or thread for that.
+/// Keep `buffer` until every copy of the returned file is closed, in whatever process. Throws when there is no file
+/// descriptor, memory or thread for that.
 [[nodiscard]] spi::UniqueFd grant_lease(Buffer buffer);
 
-/// Give back what is kept for leases that have ended: afterwards it is done for all that had before the call. False
-/// when there was none to look at. Does nothing in the end of such a buffer, and in a release of memory, for which that
-/// end may wait.
+/// Give back the buffers of leases that have ended; on return this is done for all leases that ended before the call.
+/// Return false when there was no lease to look at. Does nothing when called from the end of such a buffer, or from a
+/// release of memory, because the end of such a buffer may wait for that release.
 bool settle_leases();
 
-/// Leases that have not ended.
+/// Return the number of leases that have not ended.
 [[nodiscard]] std::size_t granted_leases();
 
 }  // namespace weir::detail

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char purpose[] = "ready point";
 
-// A timeline of one point that nobody here puts work on.
+// A timeline with one point, on which nobody in this process puts work.
 class RemotePoint final : public spi::StreamState {
  public:
   RemotePoint(spi::DeviceState& device, spi::StrangerFd fd) : StreamState(device), fd_(std::move(fd)) {}
@@ -33,7 +33,7 @@ class RemotePoint final : public spi::StreamState {
 
   WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds timeout) override {
     using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::milliseconds longest{1000};  // poll takes an int; look again often enough for any length
+    constexpr std::chrono::milliseconds longest{1000};  // poll takes an int, so a long wait is many slices
     const bool endless = timeout.count() < 0;
     const auto begin = Clock::now();
     for (;;) {
@@ -47,7 +47,8 @@ class RemotePoint final : public spi::StreamState {
     }
   }
 
-  // The byte is asked for and never received: another importer who reads it may keep all who read waiting.
+  // The byte is looked for and never received, because another importer that reads from the socket can keep all readers
+  // waiting.
   WaitStatus look(int milliseconds) const {
     pollfd entry{fd_.get(), POLLIN | POLLRDHUP, 0};
     const int count = ::poll(&entry, 1, milliseconds);
@@ -75,7 +76,7 @@ spi::UniqueFd send_ready(const Stream& stream) {
     while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
       if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
       if (errno != EINTR)
-        fail_descriptor(purpose, "send", errno);  // to the failure sink; importers see the exporter end
+        fail_descriptor(purpose, "send", errno);  // goes to the failure sink; importers see a hang-up
     }
   });
   return std::move(importer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors over a Unix-domain socket: the bytes in one message, the file descriptors beside them.
+// Sends and receives descriptors over a Unix-domain socket: the bytes in one message, the file descriptors beside them.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -16,10 +16,10 @@ namespace weir::ipc {
 namespace {
 
 constexpr std::size_t most_fds = 4;
-constexpr std::size_t most_sent = 253;  // by anybody in one message, and received one by one
+constexpr std::size_t most_sent = 253;  // files that anybody can put into one message; a call receives one message
 
-// Room for all files of a message, and for what the socket's owner may have asked for besides (credentials, a pidfd, a
-// security label): what has no room the kernel closes before it returns, for as long as that takes.
+// Room for all files of a message, and for other data for which the socket's owner may have asked (credentials, a
+// pidfd, a security label). The kernel closes files that find no room before the call returns, however long that takes.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int) * most_sent) + 1024];
@@ -50,7 +50,7 @@ void wait_readable(int socket, std::chrono::steady_clock::time_point deadline, b
   }
 }
 
-// `files` has room for all.
+// Append the files of `message` to `files`, which must have room for all of them.
 void take_files(const msghdr& message, Files& files) {
   constexpr int pidfd = 4;  // SCM_PIDFD, which not every system's headers have
   auto* header = CMSG_FIRSTHDR(&message);
@@ -97,7 +97,7 @@ void send(int socket, const Descriptor& descriptor) {
       std::array<int, most_fds> numbers{};
       std::transform(fds.begin(), fds.end(), numbers.begin(), [](const auto& fd) { return fd.get(); });
       std::memcpy(CMSG_DATA(header), numbers.data(),
-                  sizeof numbers);  // control has room for all; msg_controllen counts
+                  sizeof numbers);  // control has room for all; msg_controllen limits what is sent
     }
     const auto count = ::sendmsg(socket, &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -111,7 +111,7 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + (endless ? std::chrono::milliseconds{0} : timeout);
   std::array<std::byte, Descriptor::size> bytes;
   Files files;
-  files.reserve(most_fds + most_sent);  // nothing may throw between the kernel's handing over files and owning them
+  files.reserve(most_fds + most_sent);  // nothing may throw between receiving files and owning them
   std::size_t got = 0;
   while (got < bytes.size()) {
     wait_readable(socket, deadline, endless);

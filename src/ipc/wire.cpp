@@ -76,7 +76,7 @@ Uuid get_uuid(std::span<const std::byte> bytes, std::size_t at) {
   return uuid;
 }
 
-// FNV-1a. Guards against accidents; strangers are kept off by the checks.
+// FNV-1a. It guards against accidents; the checks in decode() guard against strangers.
 std::uint64_t checksum(std::span<const std::byte> bytes) {
   std::uint64_t hash = 14695981039346656037u;
   for (const std::byte b : bytes.first(at_checksum)) hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;

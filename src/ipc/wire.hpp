@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bytes of a descriptor: fixed layout, little-endian, every byte written, every field checked. docs/descriptor.md
-// is its specification; a golden-bytes test pins it.
+// specifies the format, and a golden-bytes test pins it.
 
 #include <array>
 #include <cstddef>
@@ -23,9 +23,9 @@ struct WireDescriptor {
   MemoryKind kind{};
   bool read_only = false;
   bool has_ready = false;         ///< a file descriptor says when the exporter's work is complete
-  bool has_lease = false;         ///< the last file descriptor keeps the memory from being used again
+  bool has_lease = false;         ///< the last file descriptor keeps the memory from being reused
   Uuid device;
-  Uuid boot;                      ///< of the machine: the kernel's boot id
+  Uuid boot;                      ///< the kernel's boot id: names the machine and its boot
   spi::SegmentId segment;
   std::uint64_t segment_size = 0;
   std::uint64_t offset = 0;       ///< of the buffer in the segment
@@ -41,10 +41,11 @@ using WireBytes = std::array<std::byte, wire_size>;
 
 [[nodiscard]] WireBytes encode(const WireDescriptor& descriptor);
 
-/// Throws corrupt_descriptor naming the field, incompatible for another version.
+/// Decode a descriptor and check it. Throws corrupt_descriptor, which names the field, or incompatible for another
+/// version.
 [[nodiscard]] WireDescriptor decode(std::span<const std::byte> bytes);
 
-/// What fits of a driver's name.
+/// Return the part of a driver's name that fits in a descriptor.
 [[nodiscard]] std::string wire_driver(const std::string& driver);
 
 }  // namespace weir::detail

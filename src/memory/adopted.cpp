@@ -14,8 +14,8 @@
 namespace weir {
 namespace {
 
-/// What `memory_resource()` of such a buffer is: one per device. It makes nothing itself; asked for memory (by
-/// `Buffer::copy_to(stream)`), it asks the device's default resource.
+/// What `memory_resource()` of an adopted buffer returns. There is one per device. It has no memory of its own: when
+/// `Buffer::copy_to(stream)` asks it for memory, it asks the plain resource of the device's default kind.
 class AdoptedResource final : public MemoryResource, public detail::ReleaseListener {
  public:
   explicit AdoptedResource(spi::DeviceState& device)

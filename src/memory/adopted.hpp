@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Buffers over memory named by an address, with everything that the public from_handle leaves at its default.
+// Buffers over memory that is named by an address, with the options that the public from_handle leaves at their
+// defaults.
 
 #include <functional>
 
@@ -8,11 +9,11 @@
 
 namespace weir::detail {
 
-/// As Buffer::from_handle, and read-only if told so.
+/// Make a buffer as Buffer::from_handle does, read-only if `read_only` is set.
 [[nodiscard]] Buffer adopt_address(spi::DeviceState& device, std::uint64_t address, std::size_t bytes, bool read_only,
                                    std::function<void()> release, const Stream& stream);
 
-/// A zero-byte buffer that belongs to the device's external resource.
+/// Return a zero-byte buffer that belongs to the device's external resource.
 [[nodiscard]] Buffer adopt_nothing(spi::DeviceState& device, const Stream& stream);
 
 }  // namespace weir::detail

@@ -11,14 +11,15 @@
 namespace weir::spi {
 namespace {
 
-// Never 0; another number in a forked child.
+// Return a number for this process: never 0, and another one in a forked child.
 std::uint16_t this_process() noexcept {
   return static_cast<std::uint16_t>(detail::fork_generation % std::numeric_limits<std::uint16_t>::max() + 1);
 }
 
 }  // namespace
 
-// A thread that was inside when the process forked never leaves in the child, where the record may be half changed.
+// Locks the record of uses. A thread of the parent that was inside when the process forked never leaves in the child,
+// and the record may be half changed there; so the next thread to enter rebuilds it.
 class BlockGuard {
  public:
   explicit BlockGuard(Block& block) noexcept : block_(block) {
@@ -38,7 +39,8 @@ class BlockGuard {
   Block& block_;
 };
 
-// Any stream may have been recorded, so all are. Without memory for that, the memory is never given back.
+// Any stream may have been in the record, so all streams are recorded. If there is no memory for a new record, the
+// block's memory is never given back.
 void Block::rebuild() noexcept {
   uses_ = nullptr;  // the old record may be half changed
   try {
@@ -55,7 +57,8 @@ void Block::rebuild() noexcept {
 
 void Block::used(StreamState& user, std::uint64_t value) { record(user, value, Points::How::use); }
 
-// Nobody else is inside, then. What a thread of the parent left half changed is made anew.
+// The caller is the only owner, so nobody else is inside. A record that a thread of the parent left half changed is
+// rebuilt.
 void Block::used_last(StreamState& user, std::uint64_t value) {
   leave_parent();
   add(user, value, Points::How::lend);
@@ -71,7 +74,7 @@ void Block::record(StreamState& user, std::uint64_t value, Points::How how) {
 
 void Block::add(StreamState& user, std::uint64_t value, Points::How how) {
   if (!uses_) uses_ = new Uses(*this);
-  uses_->add(user, value, how, 1);  // there is room for the allocation stream when the block ends
+  uses_->add(user, value, how, 1);  // leaves room for the allocation stream when the block ends
 }
 
 std::vector<Point> Block::uses() {
@@ -90,7 +93,7 @@ void Block::mark_uses() noexcept {
   for (const auto& entry : uses_->entries()) entry.stream->mark_used(entry.value);
 }
 
-// Nobody is inside any more, but for a thread that the fork left in the parent.
+// Called when no thread is inside any more, except for one that the fork left in the parent.
 void Block::leave_parent() noexcept {
   const auto inside = busy_.load(std::memory_order_relaxed);
   if (inside == 0 || inside == this_process()) [[likely]] return;

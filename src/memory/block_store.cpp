@@ -19,8 +19,9 @@ struct BlockStore::Stored final : spi::Block, Release {
     }
     return true;
   }
-  // Put the driver's free on the one stream that still uses the memory. False when the driver has no such free, or when
-  // several streams are not done: none of them may be made to wait for another.
+  // Put the driver's free on the one stream that still uses the memory. Return false when the driver has no such free,
+  // when that stream cannot take it, or when several streams are not done: none of them may be made to wait for
+  // another.
   bool release_in_order() {
     if (!segment->frees_in_order()) return false;
     const auto& entries = points().entries();
@@ -82,11 +83,11 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
     return stored.run();
   }
   if (spi::Uses* const uses = block.take_uses(); uses && !uses->empty()) stored.points().swap(*uses);
-  stored.points().add(*home, home->position(), spi::Points::How::keep);  // there is room
+  stored.points().add(*home, home->position(), spi::Points::How::keep);  // there is room for it
   bool now = !release_blocks && !block.segment->frees_in_order() && stored.is_over();
   try {
     now = now || stored.release_in_order();
-  } catch (const std::exception&) {  // nothing was put: lost, or no memory
+  } catch (const std::exception&) {  // nothing was put: the stream is lost, or there is no memory
   }
   if (!now) return queue_.add(stored);
   stored.points().clear();
@@ -95,7 +96,7 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
 
 void BlockStore::recycle(Stored& block) noexcept {
   block.offset = block.size = 0;
-  std::shared_ptr<MemoryResource> last;  // goes after the lock
+  std::shared_ptr<MemoryResource> last;  // destroyed after the lock
   const std::scoped_lock lock(mutex_);
   block.next = std::exchange(free_, &block);
   if (--out_ == 0) last = std::move(self_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Recycled control blocks of one resource whose buffers have a segment each, how these end, and the rule that keeps a
-// resource alive while it has blocks out.
+// Control blocks of a resource whose buffers have one segment each: how blocks are recycled, how they end, and what
+// keeps the resource alive while it has blocks out.
 
 #include <memory>
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace weir::detail {
 
-/// Told when a segment is back at the driver, on any thread.
+/// Is told, on any thread, when a segment is back at the driver.
 class ReleaseListener {
  public:
   virtual void segment_released(std::size_t bytes) noexcept = 0;
@@ -22,9 +22,9 @@ class ReleaseListener {
   ~ReleaseListener() = default;
 };
 
-/// Gives out blocks from a free list. While at least one is out, the store holds the resource that it serves: one
-/// reference count for all of them, changed under the lock that the free list needs anyway. A block is out until its segment
-/// is released.
+/// Hands out blocks from a free list. While at least one block is out, the store holds a reference to the resource that
+/// it serves. One reference serves all blocks, and it changes under the lock that the free list needs anyway. A block
+/// is out until its segment is released.
 class BlockStore {
  public:
   explicit BlockStore(const spi::DeviceState& device) : queue_(device) {}
@@ -32,14 +32,15 @@ class BlockStore {
   BlockStore& operator=(const BlockStore&) = delete;
   ~BlockStore();
 
-  /// A block with one owner, `resource` and `stream` set.
+  /// Return a block that has one owner, and whose `resource` and `stream` are set.
   spi::Block& take(MemoryResource& resource, const Stream& stream);
-  /// End a block without owners: release its segment after all its points and tell `listener`. At once if they have passed
-  /// and the driver's release cannot block, in stream order if the driver can, else later. Asks for no memory.
+  /// End a block that has no owners: release its segment after all its points, and tell `listener`. The release happens
+  /// at once if the points have passed and the driver's release cannot block, in stream order if the driver can do
+  /// that, and later otherwise. Needs no memory.
   void end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept;
-  /// Give back the spare blocks.
+  /// Delete the spare blocks.
   void trim() noexcept;
-  /// Releases that wait.
+  /// Return the queue of the releases that wait.
   [[nodiscard]] ReleaseQueue& queue() noexcept { return queue_; }
 
  private:

@@ -22,7 +22,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
-// Operations; observers only need it open.
+// For operations. Observers only need the buffer to be open.
 spi::Block& Buffer::open_here(const char* operation) const {
   spi::Block& block = open(operation);
   if (block.segment) block.segment->device->check_process();
@@ -58,9 +58,9 @@ void Buffer::close() noexcept {
 
 void Buffer::close(const Stream& stream) {
   auto& state = stream.state();
-  spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel);  // of several threads, one gets it
+  spi::Block* mine = block_.exchange(nullptr, std::memory_order_acq_rel);  // only one of several threads gets it
   if (!mine) return;
-  if (mine->stream != &state) [[unlikely]] {  // on its own stream it ends in order anyway
+  if (mine->stream != &state) [[unlikely]] {  // on its allocation stream it ends in order anyway
     const bool ends = mine->owners.load(std::memory_order_acquire) == 1 && mine->resource->traits_.keeps_uses;
     try {
       const auto last = state.position();
@@ -73,8 +73,9 @@ void Buffer::close(const Stream& stream) {
   drop(*mine);
 }
 
-// A single owner cannot gain another meanwhile, so it needs no read-modify-write. One of several may be the last that is
-// allowed to ask an application's stream how far it is: the others may be another process's.
+// A single owner cannot gain another one meanwhile, so this case needs no read-modify-write. One of several owners may
+// be the last that is allowed to ask an application's stream how far it is, because the others may belong to another
+// process.
 void Buffer::drop(spi::Block& block) noexcept {
   if (block.owners.load(std::memory_order_acquire) != 1) {
     if (block.stream) block.stream->mark_outside();

@@ -18,7 +18,7 @@
 namespace weir {
 namespace {
 
-/// The functions and what is counted, which the last memory may need after the resource.
+/// The user's functions and the counts. The last memory may need them after the resource has ended.
 struct Lender {
   explicit Lender(CallbackOptions functions) : options(std::move(functions)) {}
 
@@ -50,7 +50,7 @@ class CallbackResource final : public MemoryResource {
 
   std::size_t trim(std::size_t /*bytes_to_keep*/) override {
     const auto before = stats().reserved;
-    detail::drain_releases(device().state());  // they end with memory that others own, too
+    detail::drain_releases(device().state());  // its buffers end as other external memory does
     return before - std::min(before, stats().reserved);
   }
 
@@ -91,7 +91,7 @@ class CallbackResource final : public MemoryResource {
     block.size = request.bytes;
     external_ = block.resource;
     block.resource = this;
-    block.owners.fetch_add(1);  // the buffer's is dropped
+    block.owners.fetch_add(1);  // `buffer` drops its own
     const std::scoped_lock lock(lender_->mutex);
     ResourceStats& stats = lender_->stats;
     ++stats.allocations;
@@ -108,7 +108,7 @@ class CallbackResource final : public MemoryResource {
       return lender_->options.allocate(bytes, stream);
     } catch (const OutOfMemory& error) {
       shortage = error.shortage();
-      shortage.resource.clear();  // it is this one that was asked
+      shortage.resource.clear();  // the caller puts in the name of this resource
     } catch (const std::bad_alloc& error) {
       shortage.call += std::string(" (") + error.what() + ")";
     }
@@ -118,7 +118,7 @@ class CallbackResource final : public MemoryResource {
   void do_deallocate(spi::Block& block) noexcept override {
     const std::size_t bytes = block.size;
     deallocate_to(*external_, block);
-    std::shared_ptr<MemoryResource> last;  // ends after the lock, and this with it
+    std::shared_ptr<MemoryResource> last;  // destroyed after the lock, and this resource with it
     const std::shared_ptr<Lender> lender = lender_;
     const std::scoped_lock lock(lender->mutex);
     lender->stats.in_use -= bytes;
@@ -127,7 +127,7 @@ class CallbackResource final : public MemoryResource {
 
   const std::shared_ptr<Lender> lender_;
   std::shared_ptr<MemoryResource> self_;            // while buffers live; guarded by the lender's lock
-  std::atomic<MemoryResource*> external_{nullptr};  // of the device; never ends
+  std::atomic<MemoryResource*> external_{nullptr};  // the device's external resource, which never ends
 };
 
 }  // namespace

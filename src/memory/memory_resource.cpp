@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t largest_request = std::numeric_limits<std::size_t>::max() / 2 - detail::largest_alignment;
 
-// Of a buffer of zero bytes, which no resource sees.
+// The block of a zero-byte buffer. No resource sees it.
 struct EmptyBlock : spi::Block {
   ResourcePtr home;
   spi::Ref<spi::StreamState> timeline;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain resource: one segment from the driver per buffer. The same class for every kind of every backend.
+// The plain resource: one segment from the driver per buffer. One class serves every kind of every backend.
 #include <atomic>
 
 #include "base/atomic_max.hpp"
@@ -60,7 +60,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     blocks_.queue().drain();
     blocks_.trim();
     if (source_) {
-      detail::drain_left(device().state());  // counted out here, not there
+      detail::drain_left(device().state());  // segments that the source still counts, although this resource does not
       source_->trim(bytes_to_keep, !detail::in_release());
     }
     const auto after = stats().reserved;
@@ -69,7 +69,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
 
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
-    // Segments begin at info_.alignment; more is found inside a larger one.
+    // Segments begin at multiples of info_.alignment. A larger alignment is found inside a larger segment.
     const std::size_t slack = request.alignment > info_.alignment ? request.alignment - info_.alignment : 0;
     const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
                                      flags_,     source_.get()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closes that are not the usual one: by another thread, of memory that other streams may still use, or with something
-// that the pool has to know.
+// Closes off the common path: by another thread, of memory that other streams may still use, or when the pool has to
+// hear of the close.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace weir::pool {
 
-// The buffer counts as live until the end, so that neither its cache nor the pool goes before.
+// The buffer counts as live until the last step, so that neither its cache nor the pool ends before that.
 void PoolResource::close_slowly(Cache& cache, Range& range, std::size_t bytes) noexcept {
   if (spi::Uses* const uses = range.take_uses(); uses && !uses->empty()) {
     if (!uses->known_reached()) {
@@ -29,13 +29,13 @@ void PoolResource::count(Cache& cache, std::size_t bytes) noexcept {
 
 void PoolResource::count_flagged(Cache& cache) noexcept {
   Shard& shard = cache.shard;
-  ResourcePtr keep;  // goes last, maybe with the pool
+  ResourcePtr keep;  // dropped last; the pool may end with it
   if (cache.closes.flags() & CloseCount::releases) keep = handle_or_none();
   spi::StreamState* orphan = nullptr;
   bool ends = false, releases = false;
   {
     Lock lock(mutex_);
-    if (shard.flags & CloseCount::orphaned) {  // until the buffer is counted
+    if (shard.flags & CloseCount::orphaned) {  // the shard holds its use of the stream until the buffer is counted
       lock.unlock();
       shard.stream.mark_forgotten();
       lock.lock();
@@ -57,7 +57,8 @@ void PoolResource::count_flagged(Cache& cache) noexcept {
   if (orphan) orphan->release_memory();
 }
 
-// Join the ranges of the cache that wait for one point, if this one waits for that and no other.
+// If this range waits for a single point, and a group of the cache waits for the same point, let the range join it.
+// Return whether it did.
 bool PoolResource::wait_together(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   auto& entries = uses.entries();
   if (entries.size() != 1) return false;
@@ -65,7 +66,7 @@ bool PoolResource::wait_together(Cache& cache, Range& range, std::size_t bytes, 
   bool joined = false;
   (void)at_home(cache, [&] {
     if (!cache.waiting.waits_for(entry.stream, entry.value)) return;
-    entries.pop_back();  // while the range is still this thread's
+    entries.pop_back();  // now, while the range still belongs to this thread
     joined = cache.waiting.join(range);
     joined ? cache.count_out(bytes) : entries.push_back(entry);
   });
@@ -73,13 +74,13 @@ bool PoolResource::wait_together(Cache& cache, Range& range, std::size_t bytes, 
   return joined;
 }
 
-// The range belongs to the queues of the streams that it waits for, one after another, and comes back from the last.
+// Hand the range to the queues of the streams that it waits for, one after another. It comes back from the last.
 void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept {
   for (auto& entry : uses.entries()) {
-    if (entry.how == spi::Points::How::keep) continue;  // it may be closed, and its shard may end
+    if (entry.how == spi::Points::How::keep) continue;  // the stream may be closed, so its shard may end
     try {
       entry.tag = &shard_of(*entry.stream);
-    } catch (const std::bad_alloc&) {  // the library's thread looks after it then
+    } catch (const std::bad_alloc&) {  // then the library's thread looks after this entry
       entry.tag = nullptr;
     }
   }
@@ -98,7 +99,7 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
       if (!home.awaits) ++(home.awaits = &awaited)->pins;
     }
   }
-  uses.keep();  // the shards keep those that have one
+  uses.keep();  // the shards keep the streams of the entries that have a tag
   range.leads = false;
   const bool counted = at_home(cache, [&] {
     cache.count_out(bytes);
@@ -140,18 +141,19 @@ void PoolResource::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
 
 // Ranges of one cache that come back together, as a list through `next`.
 struct PoolResource::Returned {
-  /// With those that waited with it.
+  /// Add a range, together with the ranges that waited with it.
   void add(Range& range) noexcept {
     range.next = first;
     first = range.leads ? &range.cache->waiting.take() : &range;
     if (count++ == 0) last = &range;
   }
   Range *first = nullptr, *last = nullptr;
-  std::size_t count = 0;  // of those that were counted as away
+  std::size_t count = 0;  // ranges that were counted as away
 };
 
-// The last points of these ranges have passed, all on one stream, which the caller keeps. Returns those that wait for
-// another one next; the others come back, and without any of the former the pool may be gone.
+// The last point on the record of each of these ranges has passed. All these points are on one stream, which the caller
+// keeps. Return the ranges that wait for another point next. The others come back. If none is returned, the pool may be
+// gone.
 Range* PoolResource::drop_points(Range* several) noexcept {
   Range* further = nullptr;
   Shard* ended = nullptr;  // linked through `next`

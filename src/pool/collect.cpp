@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What streams are done with. Only those are asked that closed something since, or that somebody waits for, and of
-// these a few at a time: the others come first the next time.
+// How the pool collects the memory that streams are done with. It asks only streams on which something was closed since
+// the last time and streams that something waits for, a few at a time. The others come first the next time.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -15,8 +15,8 @@ constexpr std::size_t most_at_once = 16;  // streams
 
 }  // namespace
 
-// Take over what streams have cached in classes of that sort, and what they are done with. Streams are asked, and may
-// end, without the lock. Returns how many points that somebody waited for have passed.
+// Take over the ranges that streams have cached in the classes of `sort`, and the ranges that they are done with. The
+// lock is not held while streams are asked, nor while a shard ends. Return how many awaited points have passed.
 std::size_t PoolResource::look(Lock& lock, Shard* first, Sort sort, Effort effort) {
   std::array<Asked, most_at_once> asked{};
   std::size_t count = 0;
@@ -54,11 +54,12 @@ std::size_t PoolResource::look(Lock& lock, Shard* first, Sort sort, Effort effor
   return passed;
 }
 
-// Everything, however much it is: before a request fails, and for trim(). What a stream was waited for by may wait for
-// another one next, which was asked already, or be its own stream's to give: again, then.
+// Look at everything, however much it is: before a request fails, and for trim(). A range whose point has passed may
+// next wait for another stream, or go back to its own stream, which can then give it to others. That stream may have
+// been asked already, so look again.
 void PoolResource::look_at_all(Lock& lock) {
   constexpr std::size_t everything = ~std::size_t{0};
-  constexpr int most_rounds = 8;  // for those who keep on closing meanwhile
+  constexpr int most_rounds = 8;  // because other threads may keep closing buffers meanwhile
   std::size_t passed = 1;
   for (int round = 0; round < most_rounds && std::exchange(passed, 0) != 0; ++round) {
     for (auto left = asked_count_ / most_at_once + 1; left != 0; --left) {
@@ -76,7 +77,8 @@ std::size_t PoolResource::ask(std::span<Asked> asked, std::size_t ranges) noexce
   return passed;
 }
 
-// One barrier for all caches of other threads. A thread that is stopped inside its own is not waited for.
+// Empty the caches of these streams. One barrier serves the caches of all other threads. The pool does not wait for a
+// thread that is stopped inside its cache: it skips that cache.
 void PoolResource::empty_caches(std::span<const Asked> asked, Sort sort, Effort effort) noexcept {
   constexpr unsigned patience = 100;
   const auto each = [&](auto function) {
@@ -90,7 +92,7 @@ void PoolResource::empty_caches(std::span<const Asked> asked, Sort sort, Effort 
   bool somebody_inside = false;
   each([&](const Asked&, Cache& cache) { somebody_inside = cache.lock.begin_visit() || somebody_inside; });
   if (somebody_inside) sync::heavy_barrier();
-  Cache* visited = nullptr;  // they may be listed or not afterwards
+  Cache* visited = nullptr;  // a list, because emptying a cache changes whether `each` finds it
   each([&](const Asked& one, Cache& cache) {
     for (unsigned round = 0; round < patience && !cache.lock.is_outside(); ++round) sync::pause(0);
     if (cache.lock.is_outside()) empty_cache(cache, one.progress, sort, effort);
@@ -99,8 +101,9 @@ void PoolResource::empty_caches(std::span<const Asked> asked, Sort sort, Effort 
   while (visited) std::exchange(visited, visited->next_visited)->lock.end_visit();
 }
 
-// What the stream is done with goes to everybody, the rest to what it alone may use, if there is memory for that. What
-// was closed after `outside` stays: others may have used it since.
+// Ranges that the stream is done with become free for every stream. The others become ranges that only this stream may
+// use, if there is memory for their index. A range that was closed at `outside` or later stays in the cache: work from
+// outside weir may have used it since.
 void PoolResource::empty_cache(Cache& cache, const spi::Progress& progress, Sort sort, Effort& left) noexcept {
   constexpr std::size_t at_once = 64;
   const auto outside = progress.outside, over = progress.over;
@@ -133,7 +136,7 @@ void PoolResource::empty_cache(Cache& cache, const spi::Progress& progress, Sort
   if (!cache.empty()) return;
   cache.closes.set(CloseCount::unlisted);
   --cache.shard.unemptied;
-  if (cache.has_returned()) list(cache);  // by somebody who did not see the flag
+  if (cache.has_returned()) list(cache);  // returned by a thread that did not see the flag
 }
 
 void PoolResource::clear_pending(Shard& shard, std::uint64_t over, std::size_t& ranges) noexcept {
@@ -149,7 +152,7 @@ void PoolResource::list(Cache& cache) noexcept {
   link_asked(cache.shard);
 }
 
-// At the end of the ring.
+// Put the shard at the end of the ring, unless it is in the ring already.
 void PoolResource::link_asked(Shard& shard) noexcept {
   if (shard.next_asked) return;
   ++asked_count_;
@@ -171,7 +174,7 @@ void PoolResource::unlink_asked(Shard& shard) noexcept {
   shard.next_asked = shard.previous_asked = nullptr;
 }
 
-// Whether it belongs into the ring may have changed.
+// Put the shard into the ring or take it out, when its reasons to be there may have changed.
 void PoolResource::settle_place(Shard& shard) noexcept {
   const bool worth_it = shard.unemptied != 0 || shard.awaited != 0 || shard.has_pending();
   worth_it ? link_asked(shard) : unlink_asked(shard);
@@ -183,7 +186,7 @@ void PoolResource::note(Cache& cache) noexcept {
   peak_in_use_ = std::max({peak_in_use_, noted_in_use_, cache.peak()});
 }
 
-// Whether there is closed memory that a request could have later.
+// Return whether there is closed memory that a request could get later.
 bool PoolResource::has_pending() const noexcept { return away_ != 0 || asked_; }
 
 }  // namespace weir::pool

@@ -13,7 +13,7 @@ namespace {
 
 using Current = spi::DeviceState::Current;
 
-// The pool that somebody still has, or a new one. Of two made at the same time one goes again, unused.
+// Return the pool that somebody still has, or make a new one. When two are made at once, one is dropped unused.
 ResourcePtr default_pool(const Device& device) {
   Current& current = device.state().current;
   {
@@ -51,7 +51,7 @@ ResourcePtr set_current_resource(const Device& device, ResourcePtr resource) {
                                         device.state().describe());
   }
   if (!resource) resource = default_pool(device);
-  (void)current_resource(device);  // from now on there is one
+  (void)current_resource(device);  // make one if there is none yet, so that there is one to return
   Current& current = device.state().current;
   const std::scoped_lock lock(current.mutex);
   current.resource.swap(resource);

@@ -44,10 +44,10 @@ class Comma {
 };
 
 using Ranges = std::unordered_set<const Range*>;
-struct Closed {  ///< what is closed, although the range itself does not say so
+struct Closed {  ///< ranges that are closed although their state does not say so
   Ranges cached, waiting;
 };
-using Waiting = std::unordered_map<const Shard*, std::size_t>;  // bytes
+using Waiting = std::unordered_map<const Shard*, std::size_t>;  // bytes that wait, by shard
 
 const char* state_of(const Range& range, const Closed& closed) {
   switch (range.state) {
@@ -58,7 +58,7 @@ const char* state_of(const Range& range, const Closed& closed) {
   }
 }
 
-// That has it, or had it last.
+// Return the shard that has the range or had it last; null when there is none.
 const Shard* home_of(const Range& range) {
   if (range.state == Range::State::bare) return nullptr;
   return range.state == Range::State::free ? range.shard : range.cache ? &range.cache->shard : nullptr;

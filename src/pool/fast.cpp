@@ -9,11 +9,11 @@
 namespace weir::pool {
 namespace {
 
-constexpr std::size_t most_caches = 64;  // of a stream; threads beyond share one
+constexpr std::size_t most_caches = 64;  // per stream; the threads beyond that share one more
 
 }  // namespace
 
-// The usual way calls nothing, so it keeps no registers for what comes after a call.
+// The common path makes no call, so it has no registers to save across one.
 spi::Block* PoolResource::do_allocate_cached(const spi::Request& request) noexcept {
   auto* const cache = static_cast<Cache*>(request.stream->state().attached(this, sync::this_thread()));
   if (!cache || request.alignment > cache->less_than_unit + 1) [[unlikely]]
@@ -31,7 +31,7 @@ spi::Block* PoolResource::do_allocate_cached(const spi::Request& request) noexce
   return range;
 }
 
-// From the cache all the same; null also for an alignment that it does not have.
+// Take a range from the cache under its lock. Return null when it has none that fits, or not the alignment.
 spi::Block* PoolResource::take_slowly(Cache& cache, const spi::Request& request) noexcept {
   if (request.alignment > cache.less_than_unit + 1) return nullptr;
   const auto wanted = cache.granules(request.bytes);
@@ -49,13 +49,13 @@ spi::Block* PoolResource::do_allocate(const spi::Request& request, Shortage& sho
   const bool known = cache != nullptr;
   if (!known) cache = &cache_of(stream, sync::this_thread());
   Lock lock(mutex_);
-  if (!known || fetch_away(cache->shard, lock)) {  // it may be one that others use, too
+  if (!known || fetch_away(cache->shard, lock)) {  // a cache new to this thread may be one that others use, too
     lock.unlock();
     if (auto* const block = take_slowly(*cache, request)) return block;
     lock.lock();
   }
   const auto granules = rounded(cache->granules(request.bytes));
-  const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // what all memory here has
+  const auto alignment = request.alignment <= alignment_ ? granule : request.alignment;  // all ranges have alignment_
   const auto needed = granules_with_slack(granules, alignment);
   if (needed > most_bytes / granule) {
     fill(shortage);
@@ -120,7 +120,7 @@ Cache& PoolResource::cache_of(spi::StreamState& stream, sync::ThreadId thread) {
   }
   try {
     (void)stream.attach(this, thread, added, nullptr);
-  } catch (...) {  // nobody else has seen it
+  } catch (...) {  // no other thread has allocated from the cache
     const Lock lock(mutex_);
     Cache** link = &shard.caches;
     while (*link != added) link = &(*link)->next;

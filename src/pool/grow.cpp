@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a pool gets more memory from upstream when it has no pages.
+// How a pool grows, and how it gets more memory from upstream when it has no pages. With pages: pages/paging.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ using Search = RangeIndex::Search;
 }  // namespace
 
 Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
-  if (growing_ && grower_ == sync::thread_id()) return nullptr;  // a function that upstream called
+  if (growing_ && grower_ == sync::thread_id()) return nullptr;  // called from a function that upstream called
   while (growing_) {
     grown_.wait(lock);
     if (Range* const range = cut(shard, wanted, Search::quick)) return range;
@@ -34,8 +34,8 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
 }
 
-// Upstream is asked without the lock, by one thread at a time. What is free as a whole goes back first when the pool would
-// become larger than it ever was: it was too small for the request.
+// Ask upstream for a region: without the lock, and in one thread at a time. When the pool would become larger than it
+// ever was, or than its limit, regions that are wholly free go back first: they were too small for the request.
 bool PoolResource::add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage) {
   const Growing growing(*this, lock);
   const auto give_back_unused = [&](std::size_t most_reserved) {
@@ -85,8 +85,8 @@ bool PoolResource::add_region(Shard* shard, bool large, std::size_t bytes, std::
   return true;
 }
 
-// Upstream may have put the allocation on the stream it was asked for. Only the stream that needs the memory waits then;
-// true when nobody has to.
+// Upstream may have enqueued the allocation on the stream that it was given. Then only the stream that needs the
+// memory waits for it; without such a stream, the host does. Return true when no stream has to wait.
 bool PoolResource::ready_on(Shard* shard) {
   spi::StreamState& home = home_.state();
   const auto allocated = home.position();

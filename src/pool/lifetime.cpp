@@ -21,7 +21,8 @@ const detail::ForkStep step(2, [](spi::ForkMoment moment) noexcept {
   if (moment != spi::ForkMoment::before) pools_mutex.unlock();
 });
 
-// Let upstream's block wait for `last` of `stream`. Without memory to say so, it is leaked.
+// Make upstream's block wait until `stream` has passed `last`. When there is no memory to record that, the block's
+// memory is leaked.
 void pass_on(const pool::Range& range, spi::StreamState& stream, std::uint64_t last) noexcept {
   spi::Block& block = *range.region->block;
   try {
@@ -74,8 +75,8 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
   const bool before = moment == spi::ForkMoment::before;
   if (before) mutex_.lock();
   if (moment == spi::ForkMoment::child) {
-    new (&grown_) sync::Condition;  // the parent's threads wait on the old one for ever
-    growing_ = false;                       // and are not here to go on
+    new (&grown_) sync::Condition;  // the parent's threads wait on the old one forever
+    growing_ = false;                       // the thread that grew the pool does not exist here
   }
   if (before) {
     visit_caches();
@@ -87,7 +88,7 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
 
 namespace {
 
-// Be alone in all of them.
+// Shut all other threads out of these caches, until end_visit() on each.
 template <class ForEach>
 void visit(const ForEach& for_each_cache) noexcept {
   bool somebody_inside = false;
@@ -106,7 +107,8 @@ void PoolResource::visit_caches_of(Shard& shard) noexcept {
   visit([&shard](auto function) { shard.for_each_cache(function); });
 }
 
-// The handle there is; or, when the last was dropped and somebody asks a buffer, a new one.
+// Return the existing handle. When the last one was dropped and somebody asks a buffer for its resource, make a new
+// one.
 ResourcePtr PoolResource::do_handle() {
   const std::scoped_lock one_at_a_time(pools_mutex);
   if (auto handle = weak_from_this().lock()) return handle;
@@ -120,14 +122,14 @@ ResourcePtr PoolResource::do_handle() {
   return {static_cast<Pool*>(this), [](Pool* pool) { static_cast<PoolResource*>(pool)->abandon(); }};
 }
 
-// The last handle is gone: the pool goes with the last buffer. Whoever closes one looks at the flags in the step in which it is
-// counted, so that of the last close and this one sees the other.
+// Give up a handle. Once the last handle is gone, the pool ends with its last buffer. A close looks at the flags in the
+// same step in which it is counted, so either the last close sees the flag, or this function sees that close.
 void PoolResource::abandon() noexcept {
   {
     const Lock lock(mutex_);
     if (--handles_ != 0) return;
     for (Shard* shard = shards_; shard; shard = shard->next) set_flags(*shard, CloseCount::abandoned);
-    visit_caches();  // nobody is on the way out of a close that did not look
+    visit_caches();  // no thread is still inside a close that has not seen the flags
     for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
     for (Shard* shard = shards_; shard; shard = shard->next) {
       if (shard->live() != 0) {
@@ -145,7 +147,8 @@ void PoolResource::abandon() noexcept {
   delete this;
 }
 
-// Every buffer is closed and every handle gone. Upstream's blocks learn who still uses them, and wait for that.
+// Every buffer is closed and every handle is gone. Upstream's blocks are told which streams still use them, and wait
+// for those.
 void PoolResource::give_back_all() noexcept {
   {
     spi::AttachmentLock streams_stay;
@@ -165,7 +168,7 @@ void PoolResource::give_back_all() noexcept {
     if (shard->pending) shard->pending->for_each(closed);
     delete shard;
   }
-  if (pages_) arena_.regions.pop_back();  // the same block
+  if (pages_) arena_.regions.pop_back();  // both regions of addresses have the same block
   for (Region& region : arena_.regions) deallocate_to(*upstream_, *region.block);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a pool comes about, and which options it refuses.
+// How a pool is made, and which options are refused.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace weir {
 namespace pool {
 
 PoolPtr PoolResource::make(ResourcePtr upstream, const PoolOptions& options) {
-  (void)sync::has_heavy_barrier();  // asked now, not by the first allocation
+  (void)sync::has_heavy_barrier();  // ask the kernel now, not in the first allocation
   PoolPtr pool(new PoolResource(std::move(upstream), options), [](PoolResource* made) { made->abandon(); });
   auto& made = static_cast<PoolResource&>(*pool);
   if (options.paged && !options.exportable) made.reserve_addresses();
@@ -37,7 +37,8 @@ PoolPtr PoolResource::make(ResourcePtr upstream, const PoolOptions& options) {
   throw OutOfMemory(std::move(shortage));
 }
 
-// Several times what the device has, because idle addresses are not always where they are needed.
+// Reserve several times as many bytes of addresses as the device has memory, because idle addresses are not always
+// where they are needed.
 void PoolResource::reserve_addresses() {
   constexpr std::size_t times = 4, least = std::size_t{64} << 30;
   const auto bytes = std::clamp(times * device().total_memory(), least, most_bytes / 2);

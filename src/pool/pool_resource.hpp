@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The pool. A warm allocation and its close touch the thread's cache of the stream and nothing else (fast.cpp).
-// Everything else holds the pool's mutex. The rest of a buffer's life is in close.cpp. An allocation that its cache cannot
-// serve searches (search.cpp), after it has collected what other streams are done with (collect.cpp), and grows the pool
-// (grow.cpp, pages/paging.cpp). What goes back to upstream goes by release.cpp. Streams end in streams.cpp, and the pool
-// itself in lifetime.cpp.
+// Nearly everything else takes the pool's mutex. All other closes are in close.cpp. An allocation that its cache cannot
+// serve searches the free ranges (search.cpp), after collecting what other streams are done with (collect.cpp), and
+// finally grows the pool (grow.cpp, pages/paging.cpp). Memory goes back to upstream in release.cpp. Streams end in
+// streams.cpp, and the pool itself in lifetime.cpp.
 //
-// Locks, in the order in which they are taken: all attachments, the mutex, caches. None is held while upstream, a
-// user's function, a question to a stream or the drop of its use runs.
+// Locks, in the order in which they are taken: that of all attachments, that of all pools, the pool's mutex, caches.
+// None of them is held while upstream or a user's function runs, while a stream is asked how far it is, or while a use
+// of a stream is dropped.
 
 #include <chrono>
 #include <mutex>
@@ -41,14 +42,14 @@ class PoolResource final : public Pool {
   [[nodiscard]] std::string dump() const override;
 
   void fork(spi::ForkMoment moment) noexcept;
-  PoolResource* next_pool = nullptr;  ///< of all pools; their lock guards it
+  PoolResource* next_pool = nullptr;  ///< in the list of all pools, whose lock guards it
   PoolResource* previous_pool = nullptr;
 
  private:
   using Lock = std::unique_lock<sync::Mutex>;
   struct Wanted {
     std::size_t bytes;
-    std::uint64_t granules;  ///< rounded
+    std::uint64_t granules;  ///< rounded up
     std::size_t alignment;
     bool large;
   };
@@ -85,11 +86,11 @@ class PoolResource final : public Pool {
     bool awaited, gives;
     spi::Progress progress{};
   };
-  struct Effort {
-    std::size_t streams, ranges;   ///< ranges that streams still use, or are waited for
-    std::size_t over = ranges;  ///< ranges in caches that nobody uses
+  struct Effort {  ///< how much a look does at most
+    std::size_t streams, ranges;   ///< `ranges`: those that streams still use, and those that wait for a stream
+    std::size_t over = ranges;  ///< ranges in caches that no stream uses any more
   };
-  struct Sort {  ///< classes of ranges
+  struct Sort {  ///< size classes [from, to)
     std::size_t from = 0, to = classes;
   };
   std::size_t look(Lock& lock, Shard* first, Sort sort, Effort effort);
@@ -135,12 +136,12 @@ class PoolResource final : public Pool {
 
   // pages/paging.cpp
   struct Idle {
-    Range* range;  ///< in which the page lies
+    Range* range;  ///< the free range that contains the page
     PageTable::Page page;
   };
   struct Plan {
     std::vector<Idle> idle;
-    std::vector<std::uint64_t> to;  ///< where the first of those move; the others are given back
+    std::vector<std::uint64_t> to;  ///< where the first of `idle` move; the others are given back
     std::vector<PageTable::Page> added;
     std::uint64_t granules_given_back = 0, granules_added = 0;
   };
@@ -188,46 +189,46 @@ class PoolResource final : public Pool {
   void give_back_all() noexcept;
 
   const ResourcePtr upstream_;
-  const Stream home_;  // on which upstream allocates
+  const Stream home_;  // the stream on which upstream allocates
   const std::size_t segment_bytes_;
   const double growth_;
-  const std::size_t alignment_;  // of regions; sizes are multiples of it, so all that lies in them has it
+  const std::size_t alignment_;  // of regions; sizes of ranges are multiples of it, so every range has it
 
   mutable sync::Mutex mutex_;
   sync::Condition grown_;
-  bool growing_ = false;     // somebody is asking upstream
-  sync::Thread::id grower_;  // who
+  bool growing_ = false;     // a thread is asking upstream
+  sync::Thread::id grower_;  // that thread
   Arena arena_;
   std::optional<PageTable> pages_;
-  std::size_t page_count_ = 0;  // of any size
-  std::uint64_t small_ = 0;     // granules with memory for small requests
+  std::size_t page_count_ = 0;  // pages of any size
+  std::uint64_t small_ = 0;     // granules of memory for small requests
   Shard* shards_ = nullptr;
   std::size_t shard_count_ = 0;
-  Shard* asked_ = nullptr;  // next in the ring of those that are worth a question
+  Shard* asked_ = nullptr;  // the next to ask, in the ring of shards that are worth a question
   std::size_t asked_count_ = 0;
-  std::size_t away_ = 0;  // ranges that are closed and wait for other streams
+  std::size_t away_ = 0;  // closed ranges that wait in the queues of other streams
   std::size_t limit_;
   ReusePolicy reuse_;
   const std::chrono::nanoseconds patience_;
   std::size_t release_threshold_;
   bool releasing_ = false, release_again_ = false;
-  std::uint64_t releases_ = 0;       // chances to release that came
-  std::uint64_t next_release_ = 0;   // the one that is taken
-  std::uint64_t release_pause_ = 1;  // from one to the next
+  std::uint64_t releases_ = 0;       // chances to release so far
+  std::uint64_t next_release_ = 0;   // number of the next chance that is taken
+  std::uint64_t release_pause_ = 1;  // chances from one that is taken to the next
   std::uint64_t grows_at_release_ = 0;
   detail::ReleaseQueue release_queue_;
   std::size_t handles_ = 1;
-  sync::Atomic<bool> alone_{false};  // without a handle: nobody will look at what waits
-  std::size_t abandoned_ = 0;        // shards that keep the pool although it has no handle
-  std::uint64_t pool_flags_ = 0;     // that every cache has
-  std::size_t noted_in_use_ = 0;     // sum of what caches had when they were noted
+  sync::Atomic<bool> alone_{false};  // the pool has no handle, so nobody will look after what waits
+  std::size_t abandoned_ = 0;        // shards that keep the pool alive although it has no handle
+  std::uint64_t pool_flags_ = 0;     // flags that every cache has
+  std::size_t noted_in_use_ = 0;     // sum of the bytes that caches had in use when they were last noted
   std::size_t peak_in_use_ = 0, peak_reserved_ = 0;
   std::uint64_t allocations_ = 0, reuses_ = 0;  // of ended streams
   std::uint64_t waits_ = 0, grows_ = 0, moved_ = 0, given_back_ = 0;
 };
 
-/// Do `action` inside the cache. False, and not done, for a thread that the cache is not for, and when the pool wants to
-/// know of closes.
+/// Do `action` inside the cache. Return false without doing it when the cache is not biased towards this thread, and
+/// when the pool wants to hear of closes.
 template <class Action>
 [[gnu::always_inline]] inline bool PoolResource::at_home(Cache& cache, const Action& action) noexcept {
   auto* const seat = cache.lock.enter();
@@ -240,7 +241,7 @@ template <class Action>
   return usual;
 }
 
-/// The usual end of a buffer.
+/// Put the range of a closed buffer back into its cache: the common case. Return false as at_home does.
 [[gnu::always_inline]] inline bool PoolResource::keep_at_home(Cache& cache, Range& range, std::size_t bytes) noexcept {
   return at_home(cache, [&] {
     cache.count_out(bytes);
@@ -248,7 +249,7 @@ template <class Action>
   });
 }
 
-/// While one exists, no other thread asks upstream.
+/// While this exists, no other thread asks upstream for the pool.
 struct PoolResource::Growing {
   Growing(PoolResource& of, Lock& held) noexcept : pool(of), lock(held) {
     pool.growing_ = true;
@@ -264,7 +265,7 @@ struct PoolResource::Growing {
   Growing(const Growing&) = delete;
   Growing& operator=(const Growing&) = delete;
 
-  /// Whether this thread asks upstream for some pool.
+  /// Return whether this thread is asking upstream for any pool.
   static bool& some() noexcept { return sync::flag_of_thread<Growing>(); }
 
   PoolResource& pool;

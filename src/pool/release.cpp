@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool gives back to upstream, and what it waits for before it can: on the host for trim(), on nobody's time for
-// its release threshold.
+// What a pool gives back to upstream, and what it waits for before that. For trim() the caller waits on the host; for
+// the release threshold no caller waits.
 #include <algorithm>
 #include <functional>
 #include <new>
@@ -13,8 +13,8 @@
 
 namespace weir::pool {
 
-// After all of them, everything that is closed now is free for every stream. The exception is memory that is away from
-// a borrowed stream: that gets its last point when it comes home.
+// Return the points after which everything that is closed now is free for every stream. The exception is memory that is
+// away from a borrowed stream: it gets its last point when it comes home.
 std::vector<spi::Point> PoolResource::pending_points(Lock& lock) {
   std::vector<spi::Point> points;
   look_at_all(lock);
@@ -27,7 +27,7 @@ std::vector<spi::Point> PoolResource::pending_points(Lock& lock) {
   return points;
 }
 
-// Streams whose memory is away. Needs the mutex.
+// Return the streams whose memory is away. Needs the mutex.
 std::vector<spi::Kept> PoolResource::homes_of_away() const {
   std::vector<spi::Kept> homes;
   for (const Shard* shard = shards_; away_ != 0 && shard; shard = shard->next) {
@@ -37,7 +37,7 @@ std::vector<spi::Kept> PoolResource::homes_of_away() const {
   return homes;
 }
 
-// The points that memory got when it came home to these streams. Needs the mutex.
+// Return the points that memory got when it came home to these streams. Needs the mutex.
 std::vector<spi::Point> PoolResource::pending_points_at(const std::vector<spi::Kept>& homes) {
   std::vector<spi::Point> points;
   for (const Shard* shard = shards_; !homes.empty() && shard; shard = shard->next) {
@@ -49,7 +49,8 @@ std::vector<spi::Point> PoolResource::pending_points_at(const std::vector<spi::K
   return points;
 }
 
-// The blocks of regions that nobody uses, until at most `most_reserved` bytes are left. Linked by their own links.
+// Take out regions that nobody uses until at most `most_reserved` bytes are left. Return their blocks as a list through
+// `next`.
 spi::Block* PoolResource::take_unused(std::size_t most_reserved) noexcept {
   spi::Block* blocks = nullptr;
   while (arena_.bytes > most_reserved) {
@@ -67,8 +68,8 @@ void PoolResource::give_back(spi::Block* blocks) noexcept {
   while (blocks) deallocate_to(*upstream_, *std::exchange(blocks, std::exchange(blocks->next, nullptr)));
 }
 
-// What is free for every stream, but so many bytes, or as many as make up so many reserved. Returns what is reserved
-// then.
+// Give back what is free for every stream. Keep at least `least_free` bytes that are in no buffer, and at least
+// `least_reserved` bytes in all. Return the bytes that are reserved afterwards.
 std::size_t PoolResource::give_back_free(std::size_t least_free, std::size_t least_reserved) {
   spi::Block* blocks = nullptr;
   std::size_t left = 0;
@@ -98,7 +99,7 @@ void wait_for(const std::vector<spi::Point>& points) noexcept {
 
 }  // namespace
 
-// Waits twice, because memory that was away gets its last point on a borrowed stream when it comes home.
+// Wait twice, because memory that was away from a borrowed stream gets its last point when it comes home.
 std::size_t PoolResource::trim(std::size_t bytes_to_keep) {
   const auto before = stats().reserved;
   if (is_exportable()) detail::settle_lent();
@@ -108,7 +109,7 @@ std::size_t PoolResource::trim(std::size_t bytes_to_keep) {
   lock.unlock();
   wait_for(points);
   lock.lock();
-  look_at_all(lock);  // what waited for several streams
+  look_at_all(lock);  // ranges that waited for several streams come home
   const auto later_points = pending_points_at(homes);
   lock.unlock();
   wait_for(later_points);
@@ -117,19 +118,20 @@ std::size_t PoolResource::trim(std::size_t bytes_to_keep) {
   return before > after ? before - after : 0;
 }
 
-// No buffer of any stream is left. Needs the mutex.
+// Return whether no stream has a buffer left. Needs the mutex.
 bool PoolResource::is_idle() noexcept {
   for (Shard* shard = shards_; shard; shard = shard->next) {
     if (shard->live() == 0) continue;
-    unlink(*shard);  // the next time it is the first that is looked at
+    unlink(*shard);  // to the front: the next call looks at it first
     link(*shard);
     return false;
   }
   return true;
 }
 
-// Whether to give back now, when some stream has no buffer left. While others have buffers, memory that was given back
-// may be needed again at once: the more often that happened, the rarer it is tried. Needs the mutex.
+// Return whether to give memory back now that some stream has no buffer left. While other streams have buffers, memory
+// that was given back may be needed again at once. The more often that has happened, the more rarely it is tried. Needs
+// the mutex.
 bool PoolResource::may_release() noexcept {
   constexpr std::uint64_t rarest = 1 << 16;
   if (arena_.bytes <= release_threshold_) return false;
@@ -141,7 +143,7 @@ bool PoolResource::may_release() noexcept {
   return true;
 }
 
-// What goes back, once it may, goes by the library's thread unless nothing has to be waited for.
+// Give memory back once its last uses are complete: at once if they are already, otherwise on the library's thread.
 void PoolResource::release_idle(ResourcePtr keep) noexcept {
   try {
     Lock lock(mutex_);
@@ -151,7 +153,7 @@ void PoolResource::release_idle(ResourcePtr keep) noexcept {
     auto points = pending_points(lock);
     lock.unlock();
     detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
-  } catch (const std::exception&) {  // whoever closes the next one tries again
+  } catch (const std::exception&) {  // the next close tries again
     const Lock lock(mutex_);
     releasing_ = false;
   }
@@ -165,7 +167,7 @@ void PoolResource::release_now(const ResourcePtr& keep) noexcept {
   }
   try {
     (void)give_back_free(0, threshold);
-  } catch (const std::bad_alloc&) {  // the same
+  } catch (const std::bad_alloc&) {  // the next close tries again
   }
   bool again = false;
   {

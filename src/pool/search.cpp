@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What looks beyond one stream's caches: other streams, the free ranges of all, upstream.
+// How an allocation looks beyond its stream's caches: at other streams, at the ranges free for all, and at upstream.
 #include <algorithm>
 #include <utility>
 
@@ -13,12 +13,13 @@ namespace {
 using Search = RangeIndex::Search;
 using Clock = sync::Clock;
 
-// What one slow allocation looks at: some ten microseconds' worth. A request for many pages looks at more ranges, because each
-// that it finds saves a page.
+// How much one slow allocation looks at: some ten microseconds' worth. A request for many pages looks at more ranges,
+// because each range that it finds saves a page.
 constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 2;
 
-// Of what nobody uses any more, before a paged pool grows: pages lie idle only where all that was closed in them has been
-// taken out of caches, and one that cannot move costs memory and a call of the driver. There are not many large ranges.
+// How many ranges that no stream uses any more are taken out of caches before a paged pool grows. A page is idle only
+// once every closed range in it has been taken out, and a page that cannot move costs memory and a driver call. There
+// are not many large ranges.
 constexpr std::size_t large_ranges = 1024, small_ranges = 256, any_ranges = 384;
 
 constexpr std::chrono::milliseconds a_moment{1};
@@ -40,7 +41,8 @@ Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& loc
   return range;
 }
 
-// Bring back what waited for another stream, if that has gone on. Asked ever less often while it has not.
+// Bring back the ranges that waited for another stream, if that stream has passed their points. While it has not, it is
+// asked ever less often.
 bool PoolResource::fetch_away(Shard& shard, Lock& lock) noexcept {
   constexpr std::size_t most = 256;
   constexpr std::uint32_t rarest = 32;
@@ -69,7 +71,8 @@ Range* PoolResource::cut(Shard& shard, const Wanted& wanted, Search search) {
   return arena_.cut(arena_.everyones, wanted.granules, wanted.alignment, search, wanted.large);
 }
 
-// What streams cache goes into the indices first: that of the sort that is wanted, then everything.
+// Put the ranges that streams have cached into the indices, and search these: first ranges of the sort that is wanted
+// (small or large), then all of them.
 Range* PoolResource::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock) {
   const auto ranges = a_few_ranges + (pages_ ? ranges_per_page * wanted.granules / pages_->unit : 0);
   const auto first_large = class_below(arena_.largest_small);
@@ -81,7 +84,7 @@ Range* PoolResource::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock
   return cut(shard, wanted, Search::thorough);
 }
 
-// Take what another stream used last, and let this one wait for that use.
+// Take a range that another stream used last, and make this stream wait for that use.
 Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
   Range* range = nullptr;
   Shard* other = asked_;
@@ -107,8 +110,8 @@ Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::siz
   std::rethrow_exception(refused);
 }
 
-// Everything that could help at all, again and again while the host waits for what streams still do with closed memory, for
-// `patience` at most.
+// Try everything that could help at all. Repeat it while the host waits, for at most `patience`, for the work that
+// streams still do with closed memory.
 Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
   const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
@@ -130,7 +133,7 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
   for (auto freed = arena_.freed;;) {
     look_at_all(lock);
     if (Range* const range = try_all()) return range;
-    if (freed != arena_.freed) {  // else upstream has been asked, and nothing has changed
+    if (freed != arena_.freed) {  // otherwise upstream has been asked, and nothing has changed
       freed = arena_.freed;
       if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
       freed = arena_.freed;
@@ -143,7 +146,7 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
   return nullptr;
 }
 
-// For one of the streams that closed memory waits for.
+// Wait, no longer than `most`, for one of the streams that closed memory waits for.
 void PoolResource::wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept {
   spi::Kept stream;
   std::uint64_t value = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool does when a stream is forgotten, is closed, and is over.
+// What a pool does when nobody names a stream any more (forgotten), when nobody uses it any more (closed), and when it
+// has passed its last value (over).
 #include <new>
 
 #include "pool/pool_resource.hpp"
@@ -12,7 +13,7 @@ void PoolResource::set_flags(Shard& shard, std::uint64_t flags) noexcept {
 }
 
 void PoolResource::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
-  const auto kept = shard.flags & CloseCount::releases;  // of the pool
+  const auto kept = shard.flags & CloseCount::releases;  // this flag is the pool's, and stays
   shard.flags = (shard.flags & ~flags) | kept;
   shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags & ~kept); });
 }
@@ -32,10 +33,11 @@ const spi::AttachmentEvents PoolResource::stream_events{
       return shard.pool.stream_over(shard);
     }};
 
-// Live buffers need the stream's position when they are closed. The use that they have is given up with the last of them.
+// Live buffers need the stream's position when they are closed, so the shard holds a use of the stream for them. It
+// gives that use up with the last of them.
 void PoolResource::stream_forgotten(Shard& shard) noexcept {
   const Lock lock(mutex_);
-  if (shard.flags & CloseCount::orphaned) return;  // since it was forgotten before
+  if (shard.flags & CloseCount::orphaned) return;  // the shard has held its use since the stream was forgotten before
   set_flags(shard, CloseCount::orphaned);
   visit_caches_of(shard);
   shard.for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
@@ -56,13 +58,13 @@ spi::AttachmentEvents::Answer PoolResource::stream_over(Shard& shard) noexcept {
   shard.over = true;
   empty_over(shard, at_once);
   if (shard.unemptied != 0 || shard.has_pending()) return Answer::more;
-  if (!removable(shard)) return Answer::done;  // it goes with what keeps it
+  if (!removable(shard)) return Answer::done;  // the shard ends once nothing keeps it any more
   take_out(shard);
   delete &shard;
   return Answer::gone;
 }
 
-// All that the stream had is everybody's.
+// The stream is over: free its ranges for every stream.
 void PoolResource::empty_over(Shard& shard, std::size_t ranges) noexcept {
   const Asked itself{&shard, false, true, {0, shard.last}};
   empty_caches({&itself, 1}, {}, {1, ranges});
@@ -85,7 +87,7 @@ void PoolResource::unlink(Shard& shard) noexcept {
   --shard_count_;
 }
 
-// It ends; what it has counted stays.
+// Take out a shard that ends. What it has counted stays in the pool.
 void PoolResource::take_out(Shard& shard) noexcept {
   unlink_asked(shard);
   unlink(shard);
@@ -98,13 +100,13 @@ void PoolResource::take_out(Shard& shard) noexcept {
   });
 }
 
-// Its stream is over, and nothing of it is anywhere.
+// Return whether the stream is over and nothing of the shard is left anywhere.
 bool PoolResource::removable(const Shard& shard) noexcept {
   return shard.over && shard.pins == 0 && shard.away == 0 && shard.awaited == 0 && shard.unemptied == 0 &&
          !shard.has_pending();
 }
 
-// End a shard that was taken out. Needs no lock, and not the pool.
+// End a shard that was taken out. Needs neither a lock nor the pool.
 void PoolResource::dispose(Shard* shard) noexcept {
   if (!shard) return;
   {

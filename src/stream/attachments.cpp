@@ -10,7 +10,7 @@
 namespace weir {
 namespace {
 
-// One for all: streams and owners end beside each other, and both are rare.
+// One mutex for all attachments: a stream and an owner may end at the same time, and both ends are rare.
 constinit sync::Mutex attachments_mutex;
 
 const detail::ForkStep step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });
@@ -45,7 +45,8 @@ void* StreamState::attach(const void* owner, sync::ThreadId thread, void* object
   return object;
 }
 
-// Whether a resource has memory that was allocated on it. What was merely used on it has points of its own.
+// Return whether a resource has memory that was allocated on this stream. Memory that was merely used on it has points
+// of its own.
 bool StreamState::has_memory() const noexcept {
   for (auto* one = attachments_.load(std::memory_order_acquire); one; one = one->next) {
     if (one->owner.load(std::memory_order_acquire) && one->thread != 0) return true;
@@ -53,8 +54,8 @@ bool StreamState::has_memory() const noexcept {
   return false;
 }
 
-// Who has live memory here closes it with care from now on. After that comes the mark, which covers what was closed
-// before.
+// From now on, an owner of live memory that was allocated here marks the stream before it gives the memory back. The
+// mark that follows this call covers memory that was closed before.
 void StreamState::tell_forgotten() noexcept {
   const AttachmentLock lock;
   for (auto* one = attachments_.load(std::memory_order_relaxed); one; one = one->next) {
@@ -62,7 +63,7 @@ void StreamState::tell_forgotten() noexcept {
   }
 }
 
-// Whether somebody has more to do.
+// Return whether an owner has more to do.
 bool StreamState::tell_over() noexcept {
   const AttachmentLock lock;
   bool more = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a timeline is: what is known, what the driver is asked, and what waits on the host.
+// How far a timeline is: what is known already, what the driver is asked, and how the host waits.
 #include <algorithm>
 #include <utility>
 
@@ -12,13 +12,14 @@
 
 namespace weir::spi {
 
-// Of a stream that was forgotten, those who look hear of what was marked then.
+// On a forgotten stream, a caller that merely looks gets the value that was marked last.
 std::uint64_t StreamState::position(MarkOp mark) noexcept {
   if (!foreign() || detail::LibraryThread::here()) return issued_.load(std::memory_order_acquire);
   try {
     return put(mark);
   } catch (...) {
-    // No operation can be put now, but others may have used the native stream: a number that finished() will mark.
+    // No operation can be put now, but others may have used the native stream. So issue a value that finished() will
+    // mark.
     Lock lock(mutex_);
     changed_.wait(lock, [&] { return !inside_; });
     const auto last = issued_.load(std::memory_order_relaxed);
@@ -55,7 +56,7 @@ bool StreamState::reached(std::uint64_t value) noexcept {
   return known_reached(value);
 }
 
-// False when somebody else has the turn, who marks then; and when nobody can.
+// Return false when another thread has the turn (then that thread makes the mark), and when nobody can make a mark.
 bool StreamState::try_mark() {
   Lock lock(mutex_);
   if (!may_look()) return false;
@@ -63,7 +64,7 @@ bool StreamState::try_mark() {
     mark_wanted_ = true;
     return false;
   }
-  take_turn(lock);  // at once
+  take_turn(lock);  // does not wait
   lock.unlock();
   const auto refused = detail::thrown_by([&] { mark_in_turn(); });
   lock.lock();
@@ -73,27 +74,27 @@ bool StreamState::try_mark() {
 }
 
 bool StreamState::finished(std::uint64_t value) noexcept {
-  if (device_->inherited) return true;  // its work goes on in the parent, on the parent's memory
-  value = std::max(value, inherited_);  // what its threads had put, but not recorded yet
+  if (device_->inherited) return true;  // its work runs in the parent, on the parent's memory
+  value = std::max(value, inherited_);  // covers what the parent's threads had put and not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
   bool sealed = false;
-  {  // what somebody is handing over, or runs, at this moment may become the last thing that runs
+  {  // an operation that is being submitted now, or a host function that is running, may become the last to run
     const Lock lock(mutex_);
     if (inside_ || calling_) return false;
     sealed = sealed_;
   }
-  // What the driver never had cannot run; what it had runs on although nobody may add to it.
+  // Work that the driver never got cannot run. Work that it got may still run, although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
   if (known_reached(last)) return true;
   try {
     if (marked_.load(std::memory_order_acquire) < last) {
-      if (sealed) return says_gone(error_) && !outlives_device();  // what ended it is all that one will ever know
+      if (sealed) return says_gone(error_) && !outlives_device();  // nothing more than this error will ever be known
       if (!try_mark()) return false;
     }
     complete(do_poll());
   } catch (const Error& error) {
-    return error.code() == Errc::device_lost && !outlives_device();  // anything else leaves it unknown
+    return error.code() == Errc::device_lost && !outlives_device();  // any other error leaves it unknown
   } catch (...) {
     return false;
   }
@@ -134,7 +135,7 @@ WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds t
   if (reached(value)) return WaitStatus::ready;
   using Clock = sync::Clock;
   const bool bounded = timeout.count() >= 0;
-  // A limit that the clock cannot add is no limit.
+  // A timeout that the clock may not be able to add counts as no limit.
   const bool endless = !bounded || timeout > std::chrono::hours{24 * 365 * 100};
   const auto deadline = endless ? Clock::time_point::max() : Clock::now() + timeout;
   {

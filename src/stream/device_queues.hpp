@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is to be done for a device, and has no owner with a queue of its own.
+// Queues for those releases of a device that have no owner with a queue of its own.
 
 #include <map>
 #include <mutex>
@@ -12,8 +12,8 @@
 
 namespace weir::detail {
 
-/// A queue for each device, made when it is first asked for. They never end: buffers may be closed during exit. So this
-/// is a static object, without a destructor.
+/// A queue for each device, made when it is first asked for. The queues are never destroyed, because buffers may be
+/// closed during exit. So an object of this class is static and has no destructor.
 class DeviceQueues {
  public:
   constexpr DeviceQueues() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams in a forked child. The front half's state is whole there, because the fork waited for its lock and its turn;
-// what is missing is the worker.
+// Streams in a forked child. The front half's state is intact there, because the fork waited for its lock and its turn.
+// Only the worker is missing.
 #include <new>
 #include <utility>
 
@@ -15,7 +15,7 @@ void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
   detail::hold_across_fork(waiting_mutex_, moment);
   if (child) {
-    watched_ = false;  // the watcher tells those that it has
+    watched_ = false;  // the watcher sets it again for the timelines in its list
     called_ = 0;
   }
   if (!device_->backend->survives_fork) {
@@ -24,22 +24,23 @@ void StreamState::fork(ForkMoment moment) noexcept {
   }
   if (moment == ForkMoment::before) {
     Lock lock(mutex_);
-    forking_ = true;  // who wants the turn next comes after the fork: else there may always be somebody
+    forking_ = true;  // the next turn comes after the fork, which might otherwise never find the stream free
     changed_.wait(lock, [&] { return !inside_; });
     (void)lock.release();
     return;
   }
   forking_ = false;
   if (child) {
-    new (&changed_) sync::Condition;  // the parent's threads wait on the old one for ever
-    next_turn_ = turn_;                       // and for turns that they never get
+    new (&changed_) sync::Condition;  // the old one counts waiters that exist only in the parent
+    next_turn_ = turn_;               // threads of the parent never take their turns here
     if (worker_ && worker_id_ != sync::thread_id()) forget_worker();
   }
   changed_.notify_all();
   mutex_.unlock();
 }
 
-// Nobody waited for this one: a turn may last as long as its driver likes. Nothing of it is used any more.
+// For a backend that does not survive a fork. The fork did not wait for this stream's turn, because a turn may last as
+// long as the driver likes. So nothing of the stream is used any more.
 void StreamState::lose_inherited() noexcept {
   new (&mutex_) sync::Mutex;
   new (&changed_) sync::Condition;
@@ -53,14 +54,15 @@ void StreamState::forget_worker() noexcept {
   calling_ = false;
   if (!queue_.empty()) forget_first();
   if (queue_.empty()) {
-    kept_.fetch_sub(1);  // the worker's; if it was the last, the rest is leaked: nothing may end here
+    kept_.fetch_sub(1);  // the worker's count; if it was the last, the stream is leaked: nothing may end here
     return;
   }
   inherited_ = issued_;
   orphaned_ = true;
 }
 
-// What the worker had in its hands goes on from the beginning, if it can.
+// Decide about the operation that the worker had in hand. It starts again from the beginning if it may, and counts as
+// complete if it was over. Otherwise the timeline is lost.
 void StreamState::forget_first() noexcept {
   const auto value = queue_.front().value;
   const First first = submitted(value) ? First::over : first_.load();
@@ -83,7 +85,7 @@ void StreamState::resume() noexcept {
   Lock lock(mutex_);
   try {
     if (orphaned_) start_worker();
-  } catch (const std::exception&) {  // who asks next tries again
+  } catch (const std::exception&) {  // the next caller that asks tries again
   }
 }
 

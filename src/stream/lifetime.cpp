@@ -52,17 +52,19 @@ bool StreamState::try_retain() noexcept {
   return true;
 }
 
-// Nobody names the timeline any more, unless somebody finds it by its native handle meanwhile. The caller holds a use
-// of memory until all that only it may do is done: its native stream may be destroyed as soon as it returns.
+// Called when nobody names the timeline any more, although another thread may find it by its native handle meanwhile.
+// The caller holds a use of memory until it has done everything that only it may do: the application may destroy the
+// native stream as soon as this call returns.
 void StreamState::forget() noexcept {
   if (attachments_.load(std::memory_order_acquire)) tell_forgotten();
   if (foreign() && !device_->inherited) become_forgotten();
   if (uses_.drop_memory()) close();
 }
 
-// In one turn: whoever looked before has gone, and whoever looks later has to do with this mark. Whoever gives memory
-// back marks that itself from the beginning of the turn on, because it may come after the mark. Where there is no mark,
-// refused or on a thread of the library, there is a value that the end of the timeline still owes.
+// Everything happens in one turn: a thread that looked before has finished, and a thread that looks later must make do
+// with this mark. From the beginning of the turn on, a thread that gives memory back makes a mark itself, because it
+// may come after this one. Where this makes no mark, because the driver refuses it or this is a thread of the library,
+// there is still a new value, and the end of the timeline owes a mark for it.
 void StreamState::become_forgotten() noexcept {
   Lock lock(mutex_);
   take_turn(lock);
@@ -84,7 +86,7 @@ void StreamState::become_forgotten() noexcept {
   if (refused) lose_if_gone(refused);
 }
 
-// Their owner may be the last who may have this marked.
+// The caller owns memory that was used here, and may be the last that is allowed to have the stream marked.
 void StreamState::release_memory() noexcept {
   if (owes()) mark_forgotten();
   if (uses_.drop_memory()) close();
@@ -101,7 +103,7 @@ bool StreamState::owes() const noexcept {
 
 void StreamState::close() noexcept {
   const auto last = seal();
-  if (!device_->inherited) do_close();  // a thread of the parent may have had the backend's locks when it forked
+  if (!device_->inherited) do_close();  // at the fork, a thread of the parent may have held the backend's locks
   if (attachments_.load(std::memory_order_acquire)) {
     {
       const AttachmentLock lock;
@@ -116,7 +118,7 @@ void StreamState::close() noexcept {
       }
       self.unkeep();
     };
-    keep();  // until everybody was told
+    keep();  // until every owner has been told
     const auto passed = [](Waiter& waiter, InHand& /*others*/) noexcept {
       detail::Watcher::get().post(static_cast<End&>(waiter));
     };
@@ -131,8 +133,9 @@ void StreamState::close() noexcept {
   unkeep();
 }
 
-// The last value. What others put on an application's stream was marked when it was forgotten, and by whoever gave
-// memory back later. What was refused then gets its mark now if anybody will want to know when that memory is free.
+// Return the last value. What others put on an application's stream was marked when the stream was forgotten, and again
+// by each thread that gave memory back later. If a mark was refused then, it is made now, provided that anybody will
+// want to know when that memory is free.
 std::uint64_t StreamState::seal() noexcept {
   if (!foreign() || device_->inherited) return issued();
   Lock lock(mutex_);
@@ -149,11 +152,13 @@ std::uint64_t StreamState::seal() noexcept {
   end_turn(lock);
   lock.unlock();
   if (newly_lost) report_lost();
-  return asked_for || lost() ? issued() : marked_.load(std::memory_order_acquire);  // what nobody asks for need not be over
+  // Work that nobody asks about need not be complete.
+  return asked_for || lost() ? issued() : marked_.load(std::memory_order_acquire);
 }
 
-// With the turn. False when the timeline became lost by that: nobody can ask for this mark later. A thread of the
-// library may not ask at all: the application may have destroyed the stream when it had nothing of it any more.
+// Needs the turn. Return false when a refusal has made the timeline lost: nobody can make this mark later. A thread of
+// the library may not make it at all, because the application may have destroyed the stream once it held nothing that
+// uses it.
 bool StreamState::mark_for_good() noexcept {
   constexpr unsigned tries = 64;
   for (unsigned round = 0;; ++round) {

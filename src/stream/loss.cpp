@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ends a timeline before its time, and who is told.
+// How an error ends a timeline, and how that is reported.
 #include <string>
 
 #include "weir/error.hpp"
@@ -19,7 +19,7 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-// The one of `error`, as far as it means that a timeline has ended: a peer that died keeps its name.
+// Return the condition of a timeline that `error` ended: peer_gone if that is the error's own, else device_lost.
 Errc condition_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -43,7 +43,8 @@ void StreamState::throw_if_lost() {
   throw lost_error(*device_, id_, error_);
 }
 
-// Whether it says that the device or the peer is gone for good. Everything else may be different the next time.
+// Return whether `error` says that the device or the peer is gone for good. After any other error, the next attempt may
+// succeed.
 bool StreamState::says_gone(const std::exception_ptr& error) noexcept {
   try {
     std::rethrow_exception(error);
@@ -62,7 +63,7 @@ void StreamState::lose(std::exception_ptr error) noexcept {
   if (become_lost(error)) report_lost();
 }
 
-// False when it was lost before.
+// Return false when the timeline was lost before.
 bool StreamState::become_lost(const std::exception_ptr& error) noexcept {
   const Lock lock(mutex_);
   if (lost()) return false;
@@ -73,11 +74,11 @@ bool StreamState::become_lost(const std::exception_ptr& error) noexcept {
 }
 
 void StreamState::report_lost() noexcept {
-  if (submitted_.load() < inherited_) return;  // work of the parent, of which nobody here has asked for anything yet
+  if (submitted_.load() < inherited_) return;  // the parent's work, for which nobody in this process has asked yet
   try {
     const auto failure = lost_error(*device_, id_, error_);
     report({failure.code(), "stream", failure.what()});
-  } catch (const std::exception& shortage) {  // no memory to say why
+  } catch (const std::exception& shortage) {  // there is no memory to say why
     report({make_error_code(std::errc::not_enough_memory), "stream", shortage.what()});
   }
 }

@@ -15,10 +15,10 @@
 namespace weir::detail {
 namespace {
 
-/// Whether this thread does something of a queue.
+/// The flag of this thread: whether it is running a release.
 bool& releasing() noexcept { return sync::flag_of_thread<Release>(); }
 
-// Of all queues: for those who ask about a device.
+// The list of all queues, for callers that ask about a device.
 constinit sync::Mutex queues_mutex;
 constinit ReleaseState* first_queue = nullptr;
 
@@ -26,7 +26,7 @@ const ForkStep step(6, [](spi::ForkMoment moment) noexcept { hold_across_fork(qu
 
 }  // namespace
 
-// What a queue has. It lives as long as the queue, and as anything is in it.
+// The state of a queue. It lives as long as the queue, and as long as any release is in it.
 struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   using Lock = std::unique_lock<sync::Mutex>;
 
@@ -63,7 +63,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     Doing* next;
   };
 
-  // All points of `release` have passed.
+  // Called when all points of `release` have passed.
   void passed(Release& release) noexcept {
     bool post = false;
     {
@@ -77,7 +77,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     if (post) Watcher::get().post(*this);
   }
 
-  // Do the first that is ready. Without the lock meanwhile.
+  // Run the first release that is ready. The lock is free meanwhile.
   void do_one(Lock& lock) noexcept {
     Release& release = *ready.first;
     ready.remove(release);
@@ -114,7 +114,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   bool settle(bool waits) noexcept;
   [[nodiscard]] const Release* first_awaited() const noexcept;
 
-  // In a forked child: whatever another thread of the parent had in its hands goes on in the parent only.
+  // For a forked child: a release that another thread of the parent had in hand continues in the parent only.
   void leak_what_others_held() noexcept {
     for (Release *one = waiting.first, *next_one = nullptr; one; one = next_one) {
       next_one = one->next_;
@@ -124,7 +124,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) return mutex.lock();
     if (moment == spi::ForkMoment::child) {
-      new (&changed) sync::Condition;  // the parent's threads wait on the old one for ever
+      new (&changed) sync::Condition;  // the old one counts waiters that exist only in the parent
       if (!releasing()) doing = nullptr;
       leak_what_others_held();
       if (!releasing() && doing_all) posted = doing_all = false;
@@ -134,19 +134,19 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
 
   const spi::DeviceState& device;
   sync::Mutex mutex;
-  sync::Condition changed;  // something became ready, or was done
+  sync::Condition changed;  // a release became ready or was done
   List waiting, ready;
   Doing* doing = nullptr;
   std::uint64_t issued = 0;
   bool posted = false;
-  bool doing_all = false;              // the thread that it was posted to is at it
+  bool doing_all = false;              // the thread to which this was posted is inside do_all()
   std::shared_ptr<ReleaseState> self;  // while posted
   ReleaseState *next = nullptr, *previous = nullptr;
-  spi::ForkLink link{*this};  // last
+  spi::ForkLink link{*this};  // the last member, as ForkLink requires
 };
 
-// The oldest release whose point can still be found out. Others wait for points that were never recorded; that was
-// reported when their stream was lost.
+// Return the oldest release whose point can still be observed, or null. The others wait for points that were never
+// recorded; that was reported when their stream was lost.
 const Release* ReleaseState::first_awaited() const noexcept {
   const Release* one = waiting.first;
   while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;
@@ -155,7 +155,7 @@ const Release* ReleaseState::first_awaited() const noexcept {
 
 bool ReleaseState::settle(bool waits) noexcept {
   if (releasing()) return false;
-  constexpr std::size_t most = 64;  // timelines
+  constexpr std::size_t most = 64;  // timelines per call
   spi::Kept timelines[most];
   std::size_t count = 0;
   Lock lock(mutex);
@@ -221,7 +221,7 @@ void ReleaseQueue::drain() {
 void ReleaseQueue::drain(ReleaseState& state) {
   constexpr unsigned most_refusals = 80;
   if (releasing()) return;
-  spi::Kept at;  // outlives the lock: with it the timeline may end
+  spi::Kept at;  // destroyed after the lock, because the timeline may end with it
   ReleaseState::Lock lock(state.mutex);
   const auto last = state.issued;
   for (unsigned round = 0;;) {
@@ -245,7 +245,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
         continue;
       }
       if (refused && round >= most_refusals) std::rethrow_exception(refused);
-      lock.unlock();  // somebody has it in hand, or its timeline is lost and not over yet
+      lock.unlock();  // another thread has it in hand, or its timeline is lost but still has work running
       sync::pause(round++);
       lock.lock();
     } else if (state.does_any_up_to(last)) {
@@ -260,7 +260,7 @@ bool ReleaseQueue::settle() noexcept { return state_->settle(true); }
 
 namespace {
 
-// Call `function` with each queue of that device, hand over hand: a queue that it has in its hands stays in the list.
+// Call `function` with each queue of `device`. The loop goes hand over hand: a queue that it holds stays in the list.
 template <class Function>
 void for_each_queue(const spi::DeviceState& device, const Function& function) {
   std::shared_ptr<ReleaseState> hand, before;
@@ -272,7 +272,7 @@ void for_each_queue(const spi::DeviceState& device, const Function& function) {
         if (&queue->device == &device) hand = queue->weak_from_this().lock();
       }
     }
-    before = nullptr;  // without the lock: with it the queue may end
+    before = nullptr;  // without the lock, because the queue may end with it
     if (!hand) return;
     function(*hand);
   }
@@ -285,7 +285,7 @@ bool in_release() noexcept { return releasing(); }
 void drain_releases(const spi::DeviceState& device) noexcept {
   Watcher::get().try_again();
   for_each_queue(device, [](ReleaseState& queue) {
-    (void)thrown_by([&] { ReleaseQueue::drain(queue); });  // they go on by themselves
+    (void)thrown_by([&] { ReleaseQueue::drain(queue); });  // the library's thread continues with them
   });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Things to do once points have passed, which must not be done on the thread of whoever finds that out: giving memory back to
-// a driver may block, and so may a user's function. Each owner of such things has a queue of its own, so that it waits for
-// nobody else's.
+// Releases: actions to run once points have passed. They must not run inside the call that finds the points passed,
+// because giving memory back to a driver may block, and so may a user's function. Each owner of releases has a queue of
+// its own, so that it never waits for the releases of another owner.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ struct ReleaseState;
 
 class ReleaseQueue;
 
-/// One thing to do. Handing it over asks for no memory.
+/// One action. Adding it to a queue needs no memory.
 class Release {
  public:
   Release() noexcept { points_.of = this; }
@@ -29,7 +29,7 @@ class Release {
 
  protected:
   ~Release() = default;
-  /// The points after which it is done.
+  /// Return the points that must pass before run() is called.
   [[nodiscard]] spi::Points& points() noexcept { return points_; }
 
  private:
@@ -38,13 +38,13 @@ class Release {
   struct Waiting : spi::Points {
     Release* of;
   };
-  /// Do it; the object may end by that. Called without locks.
+  /// Do the action, which may destroy this object. Called without locks.
   virtual void run() noexcept = 0;
 
   Waiting points_;
-  std::shared_ptr<ReleaseState> queue_;  // while it is there
+  std::shared_ptr<ReleaseState> queue_;  // while this is in the queue
   std::uint64_t number_ = 0;
-  spi::StreamState* at_ = nullptr;  // in whose queue it stands, kept; null on the way
+  spi::StreamState* at_ = nullptr;  // the timeline in whose queue this waits, which is kept; null in between
   std::uint64_t value_ = 0;
   Release *next_ = nullptr, *previous_ = nullptr;
 };
@@ -56,15 +56,18 @@ class ReleaseQueue {
   ReleaseQueue& operator=(const ReleaseQueue&) = delete;
   ~ReleaseQueue();
 
-  /// Have `release` done by the library's thread once its points have passed, or by whoever calls the functions below.
+  /// Add `release`. Once its points have passed, it is run by the library's thread or by a caller of the functions
+  /// below.
   void add(Release& release) noexcept;
 
-  // In something that is being done, the following wait for nothing: it would be for that itself.
+  // When a release calls the following functions, they return at once, because they would wait for that release itself.
 
-  /// Wait until everything that was handed in before this call is done. Does what it can itself. Throws
-  /// what a driver throws that cannot be asked for want of memory; the library's thread goes on, then.
+  /// Wait until all releases that were added before this call are done, and run those that are ready. Does not wait for
+  /// a release whose point can never be observed. Throws the driver's error when the driver cannot be asked for want of
+  /// memory; the library's thread then continues with the releases.
   void drain();
-  /// Do what has passed. True when there was anything.
+  /// Run the releases whose points have passed, and wait for those that other threads are running. Return true when
+  /// there were any.
   bool settle() noexcept;
 
  private:
@@ -74,10 +77,11 @@ class ReleaseQueue {
   std::shared_ptr<ReleaseState> state_;
 };
 
-/// Whether this thread is doing something of a queue.
+/// Return whether this thread is running a release.
 [[nodiscard]] bool in_release() noexcept;
 
-/// The functions of the same name, of all queues of that device.
+/// As the functions of ReleaseQueue, for all queues of `device`. drain_releases() drops what a driver throws, and
+/// settle_releases() does not wait for releases that other threads are running.
 void drain_releases(const spi::DeviceState& device) noexcept;
 bool settle_releases(const spi::DeviceState& device) noexcept;
 

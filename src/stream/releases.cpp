@@ -43,7 +43,7 @@ class SegmentRelease final : public Release {
   spi::Segment& segment_;
 };
 
-// For memory whose resource has counted it out.
+// For memory that its resource does not count any more.
 constinit DeviceQueues left_queues;
 
 const ForkStep step(5, [](spi::ForkMoment moment) noexcept { left_queues.fork(moment); });
@@ -57,7 +57,7 @@ void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::functio
 }
 
 void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std::uint64_t value) noexcept {
-  spi::Segment* const left = segment.detach();  // leaked when it cannot be handed over
+  spi::Segment* const left = segment.detach();  // leaked if it cannot be handed over
   try {
     left_queues.of(*left->device).add(*new SegmentRelease(*left, stream, value));
   } catch (const std::exception& error) {
@@ -69,7 +69,7 @@ void drain_left(const spi::DeviceState& device) { left_queues.of(device).drain()
 
 void give_back(spi::Segment& segment) noexcept {
   if (!segment.device->inherited) return segment.release();
-  segment.lease.reset();  // and that is all: the parent's driver has the memory
+  segment.lease.reset();  // nothing else, because the memory belongs to the parent's driver
 }
 
 void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is released once points have passed: a segment, or whatever a function does.
+// Releases, which run once points have passed. One sort gives a segment back, the other calls a function.
 
 #include <cstdint>
 #include <functional>
@@ -12,20 +12,21 @@
 
 namespace weir::detail {
 
-/// Run `action` once all `points` have passed: at once if they have, else by the library's thread. Must not throw. Throws for
-/// want of memory, and then does not.
+/// Run `action`, which must not throw, once all `points` have passed: at once if they have passed already, else later
+/// by way of `queue`. Throws for want of memory; then `action` does not run.
 void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::function<void()> action);
 
-/// Release the last reference of a segment once `value` of `stream` has passed. Without memory for that, it is leaked.
+/// Release the last reference to `segment` once `value` of `stream` has passed. If there is no memory to arrange that,
+/// the segment is leaked, and that is reported.
 void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std::uint64_t value) noexcept;
 
-/// Release a reference of a segment. In a forked child, memory that the parent's driver has is leaked.
+/// Release a reference to `segment`. In a forked child, memory that belongs to the parent's driver is leaked.
 void give_back(spi::Segment& segment) noexcept;
 
-/// Wait for those of that device that are handed over so far.
+/// Wait until all segments of `device` that were given to release_after() before this call are released.
 void drain_left(const spi::DeviceState& device);
 
-/// Report that memory of `device` is never given back, because its last use could not be waited for.
+/// Report that `bytes` of `device` will never be given back, because the library could not wait for their last use.
 void report_leak(const spi::DeviceState& device, std::size_t bytes, const char* why) noexcept;
 
 }  // namespace weir::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How work gets to the driver: numbers, turns, and what is held back.
+// How work gets to the driver: numbers, turns, and work that is held back.
 #include <utility>
 
 #include "base/atomic_max.hpp"
@@ -21,10 +21,11 @@ Overload(F...) -> Overload<F...>;
 
 }  // namespace
 
-// Each caller submits its own work, in the order in which they came: nobody works for others, and what the driver
-// refuses is thrown to whoever put it.
+// Each caller submits its own work, in the order in which the calls came. No thread submits the work of another, and a
+// refusal by the driver is thrown to the caller that put the operation.
 std::uint64_t StreamState::put(Op op) {
-  // Whatever touches the other timeline happens before this one is locked: two streams may wait for each other's past.
+  // Everything that touches the other timeline happens before this one is locked, because two streams may wait for each
+  // other's past.
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
     if (&other == this || other.reached(wait->value)) return issued_.load(std::memory_order_acquire);
@@ -68,12 +69,13 @@ std::uint64_t StreamState::hold(Op&& op) {
   return value;
 }
 
-// Whether `op` cannot go to the driver now although nothing is before it.
+// Return whether `op` cannot go to the driver now, although nothing is queued before it.
 bool StreamState::must_hold(const Op& op) const noexcept {
   if (std::holds_alternative<CallOp>(op)) return !calls_natively();
   if (const auto* wait = std::get_if<WaitOp>(&op)) {
     if (foreign()) return false;
-    // Marked, not just submitted: it may have been submitted after put() looked, and then nobody marked it.
+    // The value must be marked, not just submitted: it may have been submitted after put() looked, and then nobody has
+    // marked it.
     return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;
@@ -91,26 +93,27 @@ void StreamState::submit(Op& op, std::uint64_t value) {
              op);
 }
 
-// What cannot be freed in order, by the driver or because the timeline is lost, is freed when what the driver has is
-// over.
+// For memory that cannot be freed in order, because the driver refuses or because the timeline is lost. It is freed
+// when the work that the driver has is over.
 void StreamState::free_later(FreeOp& op, std::uint64_t value) noexcept {
   detail::release_after(std::move(op.segment), *this, value);
 }
 
-// Whether only the library wants `op`. For that it may not use an application's stream that nobody names any more.
+// Return whether only the library wants `op`. For such an operation the library may not use an application's stream
+// that nobody names any more.
 bool StreamState::needs_somebody(const Op& op) noexcept {
   const auto* const mark = std::get_if<MarkOp>(&op);
   return std::holds_alternative<FreeOp>(op) || (mark && mark->looks);
 }
 
-// Threads get it in the order in which they ask.
+// Threads get the turn in the order in which they ask for it.
 void StreamState::take_turn(Lock& lock) {
   const auto mine = next_turn_++;
   changed_.wait(lock, [&] { return turn_ == mine && !forking_; });
   inside_ = true;
 }
 
-// Needs the turn, without the lock.
+// Needs the turn; called without the lock.
 void StreamState::mark_in_turn() { mark_up_to(submitted_.load(std::memory_order_relaxed)); }
 
 void StreamState::mark_up_to(std::uint64_t value) {
@@ -119,8 +122,8 @@ void StreamState::mark_up_to(std::uint64_t value) {
   detail::atomic_max(marked_, value);
 }
 
-// Give up the turn; mark first, if somebody asked for that meanwhile. Nothing is reported before that is done: a user's
-// function may ask this stream.
+// Give up the turn, but make a mark first if another thread asked for one meanwhile. A loss is reported only after
+// that, because the user's sink may call this stream.
 void StreamState::end_turn(Lock& lock) noexcept {
   bool newly_lost = false;
   if (std::exchange(mark_wanted_, false) && !lost() && may_look()) {

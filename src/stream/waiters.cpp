@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits for the points of a timeline, in their order. Looking costs what has passed.
+// The waiters of a timeline, in the order of their points. The cost of a look depends on how many of them have passed.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -12,7 +12,7 @@ namespace weir::spi {
 namespace {
 
 struct Calling;
-/// Whether this thread calls what has passed.
+/// The flag of this thread: whether it is calling waiters that have passed.
 bool& calling() noexcept { return sync::flag_of_thread<Calling>(); }
 
 }  // namespace
@@ -33,7 +33,7 @@ bool StreamState::after(std::uint64_t value, Waiter& waiter, Waiter::Passed pass
     if (or_if) watched = watched || or_if->load(std::memory_order_acquire);
     if (waiting_.empty()) keep();
     waiter.stands_ = true;
-    waiting_.insert(waiter);  // from now on it may be gone at any moment
+    waiting_.insert(waiter);  // once the lock is free, the waiter may be gone at any moment
     if (watched && !watched_) {
       watched_ = true;
       to_watch = Kept(*this);
@@ -52,7 +52,8 @@ void StreamState::watch() noexcept {
   detail::Watcher::get().watch(Kept::adopt(this));
 }
 
-// `of_queue`: what the queue kept, if it is empty now.
+// Move up to `most` waiters that have passed to `hand`. If the queue is empty then, `of_queue` takes over the count
+// with which the queue kept the timeline.
 void StreamState::take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept {
   const std::scoped_lock lock(waiting_mutex_);
   const auto last = std::max(first, reached_.load(std::memory_order_acquire));

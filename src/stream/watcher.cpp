@@ -62,7 +62,8 @@ bool Watcher::here() noexcept {
   return running_ && thread_ == sync::thread_id();
 }
 
-// Needs the lock. Whoever comes next, or wants memory back, tries again.
+// Needs the lock. If no thread can be started, the next caller tries again, and so does a caller that wants memory
+// back.
 std::error_code Watcher::ensure_thread() noexcept {
   if (running_) {
     arrived_.notify_one();
@@ -113,8 +114,8 @@ void Watcher::run_jobs(Lock& lock) noexcept {
   }
 }
 
-// Once at each timeline; whether anything had passed. The list stays whole meanwhile, so that a forked child finds it
-// so.
+// Look once at each timeline, and return whether anything had passed. The list is intact whenever the lock is free, so
+// that a forked child finds it intact.
 bool Watcher::look(Lock& lock) noexcept {
   bool some = false;
   for (spi::StreamState** link = &watched_; *link;) {
@@ -122,7 +123,7 @@ bool Watcher::look(Lock& lock) noexcept {
     lock.unlock();
     some = timeline.settle() != 0 || some;
     lock.lock();
-    while (*link != &timeline) link = &(*link)->next_watched_;  // new ones came in front
+    while (*link != &timeline) link = &(*link)->next_watched_;  // new timelines were added in front
     {
       const std::scoped_lock queue(timeline.waiting_mutex_);
       timeline.watched_ = !timeline.waiting_.empty();
@@ -140,7 +141,8 @@ bool Watcher::look(Lock& lock) noexcept {
   return some;
 }
 
-// Until something new has to be looked at, but not before `earliest`, or until there is a job.
+// Sleep until it is time to look again: after `pause`, or soon after new timelines are added, but never before
+// `earliest`. A job ends the sleep at once.
 void Watcher::sleep(Lock& lock, Clock::time_point earliest, std::chrono::nanoseconds pause) {
   auto next = std::max(earliest, Clock::now() + pause);
   while (!first_job_ && Clock::now() < next) {
@@ -149,14 +151,15 @@ void Watcher::sleep(Lock& lock, Clock::time_point earliest, std::chrono::nanosec
   }
 }
 
-// Without the thread, which comes back when somebody needs one. What it had in its hands is leaked. Timelines come
-// before this, so that each knows whether it is watched.
+// The child does not have the thread, and starts one when it needs one. Whatever the thread had in hand is leaked. In
+// the child, the handlers of the timelines run before this one, which then tells each timeline in the list that it is
+// watched.
 void Watcher::fork(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return mutex_.lock();
   if (moment == spi::ForkMoment::child) {
-    new (&arrived_) sync::Condition;  // the parent's thread waits on the old one for ever
+    new (&arrived_) sync::Condition;  // the old one counts a waiter that exists only in the parent
     if (thread_ != sync::thread_id()) running_ = false;
-    for (auto* one = watched_; one; one = one->next_watched_) one->watched_ = true;  // others were on their way here
+    for (auto* one = watched_; one; one = one->next_watched_) one->watched_ = true;  // others had not arrived yet
   }
   mutex_.unlock();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The thread of the library: looks after timelines whose queues nobody else may look after, and does what must not be
-// done where it comes up. It exists while there is something to do.
+// The library's thread. It looks after timelines whose waiters might otherwise never be called, and runs jobs that must
+// not run where they come up. It exists while there is something to do.
 
 #include <chrono>
 #include <mutex>
@@ -14,18 +14,18 @@
 
 namespace weir::detail {
 
-/// Looks at each timeline in turn, ever less often while nothing passes, and never for more than one part in `duty` of
-/// its time: what waits for long costs next to nothing, however much it is.
+/// Looks at each timeline in turn, and ever less often while nothing passes. It spends at most one part in `duty` of
+/// its time on looking, so that long waits cost next to nothing, however many there are.
 class Watcher {
  public:
   static Watcher& get();
 
-  /// Look after what waits for that timeline until nothing does.
+  /// Look after the waiters of `timeline` until there are none.
   void watch(spi::Kept timeline) noexcept;
   void post(spi::Job& job) noexcept;
-  /// Start the thread if it could not be started before and has something to do. Another refusal is not reported again.
+  /// Start the thread if it has something to do and could not be started before. A further refusal is not reported.
   void try_again() noexcept;
-  /// Whether this is its thread.
+  /// Return whether the caller is the library's thread.
   [[nodiscard]] bool here() noexcept;
 
   void fork(spi::ForkMoment moment) noexcept;
@@ -45,10 +45,10 @@ class Watcher {
 
   sync::Mutex mutex_;
   sync::Condition arrived_;
-  spi::StreamState* watched_ = nullptr;  // linked through next_watched_; only the thread takes any out
+  spi::StreamState* watched_ = nullptr;  // linked through next_watched_; only the thread removes timelines
   spi::Job* first_job_ = nullptr;
   spi::Job* last_job_ = nullptr;
-  bool new_ones_ = false;  // since the thread looked
+  bool new_ones_ = false;  // timelines were added since the thread last looked
   bool running_ = false;
   sync::Thread::id thread_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread of a stream, which exists while work is held back: it waits on the host for what has to be waited for there,
-// runs host functions, and hands the rest on in order.
+// The worker thread of a stream, which exists while work is held back. It does the waits that must happen on the host,
+// runs host functions, and submits the rest in order.
 #include <chrono>
 #include <new>
 #include <string>
@@ -16,14 +16,14 @@
 namespace weir::spi {
 namespace {
 
-// A worker that ran out of work stays this long, so that bursts do not start a thread each.
+// A worker that has run out of work stays this long, so that not every burst of work starts a thread.
 constexpr std::chrono::milliseconds linger{50};
 
 }  // namespace
 
-// Needs the lock. Throws when the system has no thread.
+// Needs the lock. Throws when the system cannot start a thread.
 void StreamState::start_worker() {
-  changed_.notify_all();  // it looks at the queue once it has the lock
+  changed_.notify_all();  // a worker looks at the queue once it gets the lock
   if (worker_) return;
   try {
     sync::Thread worker([self = Kept(*this)]() mutable { self.detach()->work(); });
@@ -33,7 +33,7 @@ void StreamState::start_worker() {
     throw Error(error.code(), "stream " + std::to_string(id_) + " on " + device_->describe() +
                                   ": no thread for work that is held back: " + error.what());
   }
-  if (orphaned_.exchange(false)) unkeep();  // what a lost worker held; the caller's and the new one's remain
+  if (orphaned_.exchange(false)) unkeep();  // the count of the lost worker; the caller's and the new one's remain
   worker_ = true;
 }
 
@@ -41,7 +41,7 @@ void StreamState::work() noexcept {
   Lock lock(mutex_);
   for (;;) {
     if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
-    Pending& pending = queue_.front();  // stays there, so that nobody overtakes it
+    Pending& pending = queue_.front();  // stays in the queue, so that nothing overtakes it
     lock.unlock();
     if (!lost()) {
       try {
@@ -63,8 +63,8 @@ void StreamState::work() noexcept {
   unkeep();
 }
 
-// What was accepted has to be done: a question that `asked` cannot answer now, because somebody captures it or there is no
-// memory, is asked again later.
+// An operation that was accepted has to be carried out. So if `asked` cannot answer now, because it is being captured
+// or there is no memory, it is asked again later.
 template <class Action>
 void StreamState::until_possible(StreamState& asked, const Action& action) {
   for (unsigned round = 0;; ++round) {
@@ -79,7 +79,7 @@ void StreamState::until_possible(StreamState& asked, const Action& action) {
   }
 }
 
-// On the worker, without the turn: whatever has to be waited for on the host is waited for here.
+// Called on the worker, without the turn. All waits that must happen on the host happen here.
 void StreamState::submit_held(Op& op, std::uint64_t value) {
   if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
   if (auto* wait = std::get_if<WaitOp>(&op)) {
@@ -100,10 +100,10 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   }
   Lock lock(mutex_);
   take_turn(lock);
-  if (lost()) return end_turn(lock);  // somebody else lost it meanwhile: then what `op` names may be gone
+  if (lost()) return end_turn(lock);  // it became lost meanwhile, and what `op` names may be gone
   lock.unlock();
   const auto refused = detail::thrown_by([&] { submit(op, value); });
-  const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond what was refused
+  const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond the refused operation
   lock.lock();
   if (!refused) detail::atomic_max(submitted_, value);
   end_turn(lock);
@@ -131,7 +131,7 @@ void StreamState::run_call(CallOp& op, std::uint64_t value) {
     report({{}, "Stream::call", "unknown exception"});
   }
   first_ = First::over;
-  op.function = nullptr;  // what it owned ends before the point is reached
+  op.function = nullptr;  // what the function owned ends before the point is reached
   complete(value);
   Lock lock(mutex_);
   calling_ = false;

@@ -12,7 +12,8 @@
 namespace weir {
 namespace {
 
-// The tensor, what it points to, and the owner of the memory, in one allocation (two with the dimensions).
+// The tensor, the layout to which it points, and the owner of the memory, in one allocation. The dimensions of the
+// layout are allocated apart.
 struct Export {
   DLManagedTensorVersioned managed{};
   Layout layout;
@@ -22,10 +23,10 @@ struct Export {
   Export(Layout l, Buffer b, Stream s) : layout(std::move(l)), buffer(std::move(b)), consumer(std::move(s)) {}
 };
 
-// Runs on any thread, without any interpreter's lock, perhaps while the process ends.
+// May run on any thread, without any interpreter's lock, and while the process ends.
 void delete_export(DLManagedTensorVersioned* tensor) noexcept {
   const std::unique_ptr<Export> owner(static_cast<Export*>(tensor->manager_ctx));
-  owner->buffer.close(owner->consumer);  // needs no memory: to_dlpack recorded the stream
+  owner->buffer.close(owner->consumer);  // needs no memory, because to_dlpack recorded the stream
 }
 
 struct LegacyExport {

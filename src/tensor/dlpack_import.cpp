@@ -11,12 +11,12 @@
 namespace weir {
 namespace {
 
-// No process has more: 57 bits with five-level page tables.
+// No process has a larger address space: five-level page tables have 57 bits.
 constexpr std::uint64_t address_space = std::uint64_t{1} << 57;
 
 [[noreturn]] void refuse(Errc condition, const std::string& why) { throw Error(condition, "from_dlpack: " + why); }
 
-// Owns a producer's tensor: its deleter runs once, wherever this ends up.
+// Return an owner of a producer's tensor. The tensor's deleter runs once, wherever the owner ends up.
 template <class Managed>
 std::shared_ptr<Managed> own(Managed* tensor) {
   if (!tensor) refuse(Errc::invalid_argument, "the tensor is null");
@@ -25,7 +25,7 @@ std::shared_ptr<Managed> own(Managed* tensor) {
   });
 }
 
-// Without an ordinal: memory of the host, which every device of the backend reaches.
+// Without an `ordinal`, the memory is pinned or managed, and every device of the backend reaches it.
 spi::DeviceState& find_device(std::string_view backend, std::optional<int> ordinal, std::int32_t type) {
   for (const auto& loaded : detail::loaded_backends()) {
     if (loaded.name != backend) continue;
@@ -59,7 +59,7 @@ Layout layout_of(const DLTensor& tensor) {
   return layout;
 }
 
-// Bytes that lie before element 0 because strides are negative. The layout is moved up by them.
+// Return how many bytes come before element 0 because strides are negative, and move the layout up by as many.
 std::size_t lift_above_zero(Layout& layout) {
   if (layout.elements() == 0) return 0;
   std::uint64_t below = 0;

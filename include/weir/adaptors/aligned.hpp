@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// More alignment than callers ask for, for all or for large buffers.
+// A larger alignment than callers ask for, for all buffers or only for large ones.
 
 #include <cstddef>
 
@@ -8,10 +8,10 @@
 
 namespace weir {
 
-/// "aligned(upstream)": every buffer of at least `threshold` bytes begins at a multiple of `alignment`, or of
-/// what was asked for if that is more. Nothing is over-allocated here: upstream honours alignments by
-/// contract, and does it with less waste than anybody could from outside. Throws invalid_argument for what is
-/// not a power of two of at most 1 GiB, and without an upstream.
+/// Make "aligned(upstream)": every buffer of at least `threshold` bytes begins at a multiple of `alignment`, or of the
+/// alignment that was asked for if that is larger. The adaptor over-allocates nothing: upstream honours alignments by
+/// contract, and wastes less than anybody could from outside. Throws invalid_argument for an alignment that is not a
+/// power of two of at most 1 GiB, and when `upstream` is null.
 [[nodiscard]] ResourcePtr make_aligned(ResourcePtr upstream, std::size_t alignment,
                                        std::size_t threshold = 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What to do when memory runs out: spill something and try again.
+// When memory runs out, call a function that can spill something, and try again.
 
 #include <cstddef>
 #include <functional>
@@ -16,22 +16,22 @@ struct AllocationFailure {
   std::size_t alignment;
   const Stream& stream;
   std::size_t attempt;       ///< 1 at the first call for this request
-  const Shortage& shortage;  ///< what upstream said, this time
+  const Shortage& shortage;  ///< what upstream said at this attempt
 };
 
-/// Returns whether to ask upstream again. Called without any lock, by the thread that wants the memory;
-/// threads that run out at once call it at once. It may close, allocate and trim, also of the resource that
-/// calls it: what it allocates there itself does not call it again but is refused. What it throws, the
-/// allocation throws, and nothing is left behind.
+/// Returns whether to ask upstream again. Called without any lock, by the thread that wants the memory. Threads that
+/// run out of memory at the same time call the callback at the same time. The callback may close, allocate and trim,
+/// also on the resource that calls it. What it allocates there does not call it again, but is refused if upstream is
+/// out of memory. If the callback throws, the allocation throws the same exception and leaves nothing behind.
 using FailureCallback = std::function<bool(const AllocationFailure&)>;
 
 struct FailureCallbackOptions {
-  std::size_t max_attempts = 16;  ///< calls for one request; then it is refused
+  std::size_t max_attempts = 16;  ///< most calls for one request; after them the request is refused
 };
 
-/// "failure_callback(upstream)": when upstream is out of memory, calls `callback` and asks again as long as
-/// it says so. For `try_allocate`, too. Throws invalid_argument without an upstream, a function, or an
-/// attempt.
+/// Make "failure_callback(upstream)": when upstream is out of memory, it calls `callback`, and asks upstream again as
+/// long as `callback` returns true. The same holds for `try_allocate`. Throws invalid_argument when `upstream` is null,
+/// when there is no `callback`, and when `max_attempts` is 0.
 [[nodiscard]] ResourcePtr make_failure_callback(ResourcePtr upstream, FailureCallback callback,
                                                 const FailureCallbackOptions& options = {});
 

@@ -9,16 +9,16 @@
 
 namespace weir {
 
-/// Hands on what upstream has, as long as the buffers that live through it have at most `limit()` bytes
-/// together. Counted are the bytes that were asked for, not what upstream rounds them to or keeps: a bound on
-/// what is reserved is `PoolOptions::limit`. A buffer counts from before upstream is asked until upstream has
-/// it back, so that the bound holds at every moment; its memory may still wait for pending work then.
+/// Passes requests on to upstream as long as its live buffers have at most `limit()` bytes together. It counts the
+/// bytes that were asked for, not what upstream rounds them to or keeps; `PoolOptions::limit` bounds what is reserved.
+/// A buffer counts from before upstream is asked for it until upstream has it back, so that the bound holds at every
+/// moment. At that point its memory may still wait for pending work.
 ///
-/// What does not fit is OutOfMemory with `limit` in its shortage, and upstream is not asked.
+/// A request that does not fit fails with OutOfMemory, whose shortage has `limit` set; upstream is not asked.
 class LimitingResource : public MemoryResource {
  public:
   [[nodiscard]] virtual std::size_t limit() const noexcept = 0;  ///< bytes
-  /// From now on; buffers that live stay, also when they are more.
+  /// Set the limit from now on. Live buffers stay, even when they exceed it.
   virtual void set_limit(std::size_t bytes) noexcept = 0;
 
  protected:
@@ -26,7 +26,7 @@ class LimitingResource : public MemoryResource {
 };
 using LimitingPtr = std::shared_ptr<LimitingResource>;
 
-/// "limit(upstream)". Throws invalid_argument without an upstream.
+/// Make "limit(upstream)". Throws invalid_argument when `upstream` is null.
 [[nodiscard]] LimitingPtr make_limiting(ResourcePtr upstream, std::size_t limit);
 
 }  // namespace weir

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Write down what a program does with a resource, to look at or to play again: `weir replay`. docs/traces.md
+// Write a trace of what a program does with a resource, to read it or to replay it with `weir replay`. docs/traces.md
 // says what a trace looks like.
 
 #include <cstddef>
@@ -13,22 +13,23 @@
 namespace weir {
 
 struct LoggingOptions {
-  /// Lines are collected up to so many bytes before they are written. 0 writes each at once, so that a
+  /// How many bytes of lines are collected before they are written. With 0 each line is written at once, so that a
   /// process that is killed has left every line.
   std::size_t buffer_bytes = std::size_t{64} << 10;
 };
 
-/// A resource that passes everything on and writes a line for it: allocations, also those that fail and why,
-/// closes, uses on other streams (when the buffer is closed), trims. Buffers of zero bytes leave no line: no
-/// resource sees them.
+/// A resource that passes every operation on and writes a line for it: for each allocation, with the reason if it
+/// fails; for each close; for each use on another stream, when the buffer is closed; and for each trim. Buffers of zero
+/// bytes leave no line, because no resource sees them.
 ///
-/// Lines are written whole, and never under a lock that an allocation needs; only who fills the second of two
-/// buffers while the first is still being written waits. What is collected is written at the latest when the
-/// resource ends: with its last handle and buffer. When writing fails, that is reported once, and from then
-/// on nothing is written; no operation fails because of it. A forked child writes nothing.
+/// Lines are written whole, and never under a lock that an allocation needs. The thread that fills a buffer writes it.
+/// Another thread waits only if it fills the second of two buffers while the first is still being written. Collected
+/// lines are written at the latest when the resource ends, with its last handle and its last buffer. A failure to write
+/// is reported once, and from then on nothing is written; no operation fails because of it. A forked child writes
+/// nothing.
 class LoggingResource : public MemoryResource {
  public:
-  /// Write what is collected, and wait until it is written.
+  /// Write the collected lines, and wait until they are written.
   virtual void flush() noexcept = 0;
 
  protected:
@@ -36,11 +37,11 @@ class LoggingResource : public MemoryResource {
 };
 using LoggingPtr = std::shared_ptr<LoggingResource>;
 
-/// Over `upstream`, to a file that is made or emptied. Throws std::system_error when that fails,
-/// invalid_argument.
+/// Make "log(upstream)", which writes to the file `path`; the file is created or emptied. Throws std::system_error when
+/// that fails, and invalid_argument when `upstream` is null.
 [[nodiscard]] LoggingPtr make_logging(ResourcePtr upstream, const std::string& path,
                                       const LoggingOptions& options = {});
-/// To a stream, which is used by one thread at a time and lives at least as long as the resource.
+/// The same, writing to `stream`. The resource keeps `stream` alive and uses it on one thread at a time.
 [[nodiscard]] LoggingPtr make_logging(ResourcePtr upstream, std::shared_ptr<std::ostream> stream,
                                       const LoggingOptions& options = {});
 

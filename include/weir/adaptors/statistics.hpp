@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much memory a part of a program uses: current, most, in total; since the beginning, and in scopes.
+// How much memory a part of a program uses: now, at most and in total, since the beginning and in scopes.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace weir {
 
-/// One figure over a time. In a scope, what lived at its beginning counts as 0: `current` is negative when
-/// more of that was closed than came.
+/// One figure over a period. In a scope, what was live at its beginning counts as 0, so `current` is negative when more
+/// was closed than was allocated since.
 struct Counter {
   std::ptrdiff_t current = 0;
-  std::ptrdiff_t peak = 0;  ///< most that `current` was; at least 0
-  std::uint64_t total = 0;  ///< all that came, whether it lives or not
+  std::ptrdiff_t peak = 0;  ///< the most that `current` was; at least 0
+  std::uint64_t total = 0;  ///< everything that was allocated, live or not
 };
 
 struct AllocationStatistics {
@@ -24,17 +24,17 @@ struct AllocationStatistics {
   std::uint64_t refused = 0;  ///< requests that ended in exhaustion
 };
 
-/// Counts what goes through it, of all threads together, exactly. Neither more scopes nor deeper ones make an
-/// allocation dearer: peaks are handed to the scopes when one begins or ends.
+/// Counts exactly what goes through it, for all threads together. Neither the number nor the depth of scopes makes an
+/// allocation more expensive, because peaks are passed to the scopes only when a scope begins or ends.
 class StatisticsResource : public MemoryResource {
  public:
-  /// Since the last push_counters() that was not popped, else since the resource was made.
+  /// Return the figures since the last push_counters() that was not popped, else since the resource was made.
   [[nodiscard]] virtual AllocationStatistics statistics() const = 0;
-  /// Begin a scope inside the present one.
+  /// Begin a scope inside the current scope.
   virtual void push_counters() = 0;
-  /// End it and return its figures; the scope around it goes on and has them, too. Throws invalid_argument
-  /// when none was pushed. Threads that push and pop side by side end each other's scopes: use
-  /// StatisticsScope there.
+  /// End the scope that was pushed last and return its figures. The scope around it continues and includes them. Throws
+  /// invalid_argument when no scope was pushed. Threads that push and pop side by side end each other's scopes; they
+  /// should use StatisticsScope.
   virtual AllocationStatistics pop_counters() = 0;
 
  protected:
@@ -48,7 +48,7 @@ class StatisticsResource : public MemoryResource {
 };
 using StatisticsPtr = std::shared_ptr<StatisticsResource>;
 
-/// A scope as long as the object lives. Scopes may overlap in any way, and end on any thread.
+/// A scope that lasts as long as the object. Scopes may overlap in any way, and end on any thread.
 class StatisticsScope {
  public:
   /// Throws invalid_argument for null.
@@ -64,7 +64,7 @@ class StatisticsScope {
   std::uint64_t number_;
 };
 
-/// "statistics(upstream)". Throws invalid_argument without an upstream.
+/// Make "statistics(upstream)". Throws invalid_argument when `upstream` is null.
 [[nodiscard]] StatisticsPtr make_statistics(ResourcePtr upstream);
 
 }  // namespace weir

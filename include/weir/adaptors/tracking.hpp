@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which buffers live, and who allocated them.
+// Which buffers are live, and which code allocated them.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,36 +13,36 @@
 namespace weir {
 
 struct TrackingOptions {
-  /// Return addresses to keep of each allocation, innermost first, those inside weir included; 0 for none.
-  /// Each is a step of the unwinder: far more than the rest of an allocation.
+  /// How many return addresses to keep for each allocation, innermost first, including those inside weir; 0 keeps none.
+  /// Each return address is a step of the unwinder, which costs far more than the rest of an allocation.
   std::size_t stack_depth = 0;
-  /// Tell the failure sink when the last handle of the resource goes and buffers of it live on.
+  /// Report to the failure sink when the last handle of the resource goes away while buffers of it are live.
   bool report_leaks = true;
 };
 
-/// A buffer that lives. Buffers of zero bytes are not tracked: they are nobody's memory.
+/// A live buffer. Buffers of zero bytes are not tracked, because they have no memory.
 struct TrackedBuffer {
-  std::uint64_t number = 0;  ///< of the resource's allocations, from 1
+  std::uint64_t number = 0;  ///< counts the resource's allocations, from 1
   std::size_t bytes = 0;
   std::size_t alignment = 0;
-  std::uint64_t stream = 0;    ///< Stream::id() of the allocation's
+  std::uint64_t stream = 0;    ///< Stream::id() of the allocation stream
   std::vector<void*> stack{};  ///< return addresses; empty when not asked for
 
-  /// One line; names of functions are looked up now, where the program's symbols tell them (link with
-  /// -rdynamic), else module and offset for addr2line.
+  /// Return one line about the buffer. Function names are looked up now, where the program's symbols give them (link
+  /// with -rdynamic); elsewhere the line has the module and the offset, for addr2line.
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Remembers each buffer from its allocation to its last owner's end: shares, slices, tensors count as the
-/// same buffer.
+/// Remembers each buffer from its allocation until its last owner is gone; shares, slices and tensors count as the same
+/// buffer.
 ///
-/// A resource lives as long as its buffers, so at its end there is never one left. A leak shows earlier: when
-/// the last handle goes and buffers live on, which is nobody's intention in most programs. These are reported
-/// then, each once: one line that counts them, and a line each for the first eight. A resource that stands on
-/// this one holds a handle until its own last buffer: put tracking on top of a stack, or ask outstanding().
+/// A resource lives as long as its buffers, so no buffer is ever left when it ends. A leak shows earlier: the last
+/// handle goes away while buffers are live, which nobody intends in most programs. Those buffers are then reported,
+/// each once: one line counts them, and each of the first eight gets a line of its own. A resource that stands on this
+/// one holds a handle until its own last buffer is gone, so put tracking on top of a stack, or ask outstanding().
 class TrackingResource : public MemoryResource {
  public:
-  /// Those that live, oldest first.
+  /// Return the live buffers, oldest first.
   [[nodiscard]] virtual std::vector<TrackedBuffer> outstanding() const = 0;
 
  protected:
@@ -50,7 +50,7 @@ class TrackingResource : public MemoryResource {
 };
 using TrackingPtr = std::shared_ptr<TrackingResource>;
 
-/// "tracking(upstream)". Throws invalid_argument without an upstream.
+/// Make "tracking(upstream)". Throws invalid_argument when `upstream` is null.
 [[nodiscard]] TrackingPtr make_tracking(ResourcePtr upstream, const TrackingOptions& options = {});
 
 }  // namespace weir

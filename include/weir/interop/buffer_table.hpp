@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Buffers found by their address, for interfaces that give memory back as a bare pointer. Used by pmr.hpp,
-// cuda_allocator.hpp and through it cccl.hpp.
+// Finds Buffers by their address, for interfaces that give memory back as a bare pointer. Used by pmr.hpp and
+// cuda_allocator.hpp, and so by cccl.hpp.
 
 #include <cstddef>
 #include <memory>
@@ -10,8 +10,9 @@
 
 namespace weir {
 
-/// Keeps a Buffer for each address. Thread-safe; addresses are spread over 16 locks. Takes no malloc and at
-/// most 86 bytes per buffer once it held as many before. Its end closes what it still holds.
+/// Keeps a Buffer for each address. Thread-safe; the addresses are spread over 16 locks. Once the table has held as
+/// many buffers before, it needs no malloc, and at most 86 bytes per buffer. The destructor closes the buffers that are
+/// left.
 class BufferTable {
  public:
   BufferTable();
@@ -19,12 +20,12 @@ class BufferTable {
   BufferTable& operator=(const BufferTable&) = delete;
   ~BufferTable();
 
-  /// Keep `buffer` under `address`, which is not null and names nothing here yet. Throws std::bad_alloc, and
-  /// then closed it.
+  /// Keep `buffer` under `address`, which must not be null and must have no buffer here yet. If this throws
+  /// std::bad_alloc, `buffer` was closed.
   void insert(const void* address, Buffer buffer);
-  /// What was put under `address`, which then names nothing any more; a closed Buffer when nothing was.
+  /// Take out and return the buffer under `address`; a closed Buffer when there is none.
   [[nodiscard]] Buffer take(const void* address) noexcept;
-  /// Count of buffers that are held.
+  /// Return the number of buffers that the table holds.
   [[nodiscard]] std::size_t size() const noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Resources of weir as resources of CCCL (cuda::mr), and the other way round. Optional: needs CCCL 3.2 or
-// newer in front of an older one of the CUDA toolkit, and the CUDA backend. Not part of weir.hpp, because
-// <cuda/memory_resource> takes seconds to compile.
+// Resources of weir as resources of CCCL (cuda::mr), and the other way round. Optional: needs the CUDA backend and CCCL
+// 3.2 or newer, which must come before an older CCCL of the CUDA toolkit on the include path. Not part of weir.hpp,
+// because <cuda/memory_resource> takes seconds to compile.
 
 #if !__has_include(<cuda/std/version>)
 #error "weir/interop/cccl.hpp: CCCL was not found: pip install nvidia-cuda-cccl, and name its folder with -I"
@@ -30,8 +30,8 @@
 #include "weir/memory_resource.hpp"
 #include "weir/stream.hpp"
 
-// For nvcc, which takes an object for one that device code may copy when a function for both copies it, and then refuses
-// what the copy does on the host.
+// For nvcc: when a function for both host and device copies an object, nvcc assumes that device code may copy that
+// object, and then refuses what the copy does on the host.
 #if defined(__CUDACC__)
 #define WEIR_CCCL_BOTH _Pragma("nv_exec_check_disable") __host__ __device__
 #else
@@ -40,12 +40,13 @@
 
 namespace weir::cccl {
 
-/// Throws what callers expect of a resource that has no memory left; when it returns, the error itself is thrown.
+/// A function that throws what callers expect of a resource that has no memory left. If it returns, the OutOfMemory
+/// itself is thrown.
 using OnExhaustion = std::function<void(const OutOfMemory&)>;
 
 namespace detail {
 
-/// What the copies of a Resource have in common.
+/// The state that all copies of a Resource share.
 struct State {
   cuda::Allocator allocator;
   const OnExhaustion exhausted;
@@ -71,17 +72,17 @@ inline void release(State* state) noexcept {
 
 }  // namespace detail
 
-/// Whether a list of properties has one.
+/// Whether `Property` is one of `Properties`.
 template <class Property, class... Properties>
 inline constexpr bool includes = (std::is_same_v<Property, Properties> || ...);
 
-/// A resource of weir that satisfies `cuda::mr::resource_with<…, Properties…>`: what `cuda::buffer`,
-/// `any_resource` and RMM's containers take. A value of one pointer; copies are equal, share what is allocated,
-/// and keep the resource. A move is a copy: none is ever empty.
+/// A resource of weir in the form that `cuda::buffer`, `any_resource` and RMM's containers take: it satisfies
+/// `cuda::mr::resource_with<…, Properties…>`. A value of one pointer. Copies are equal, share what is allocated, and
+/// keep the resource alive. A move is a copy, so no Resource is ever empty.
 ///
-/// Order is that of cuda::Allocator: memory is usable on the stream given, reused after what the stream has
-/// when it comes back, and streams may end when they like. Allocating throws OutOfMemory, a std::bad_alloc, or
-/// what the caller's function makes of it.
+/// Memory is ordered as by cuda::Allocator. It is usable on the stream that is given. Once it is given back, it is
+/// reused after what that stream has by then. A stream may end at any time. Allocating throws OutOfMemory, which is a
+/// std::bad_alloc, or what the caller's function throws instead.
 template <class... Properties>
 class Resource {
   static constexpr bool for_host = includes<::cuda::mr::host_accessible, Properties...>;
@@ -92,8 +93,9 @@ class Resource {
  public:
   using default_queries = ::cuda::mr::properties_list<Properties...>;
 
-  /// Throws unsupported when the memory is not accessible as the properties say, or not of CUDA or the host. RMM's
-  /// callers expect its own exception: [](const weir::OutOfMemory& e) { throw rmm::out_of_memory(e.what()); }
+  /// Throws unsupported when the memory is not accessible as the properties say, or belongs to neither CUDA nor the
+  /// host. RMM's callers expect RMM's own exception, for which `exhausted` can be
+  /// [](const weir::OutOfMemory& e) { throw rmm::out_of_memory(e.what()); }
   explicit Resource(ResourcePtr resource, OnExhaustion exhausted = {})
       : state_(new detail::State{cuda::Allocator(checked(std::move(resource))), std::move(exhausted)}) {}
 
@@ -151,11 +153,12 @@ using HostResource = Resource<::cuda::mr::host_accessible>;      ///< pageable, 
 using SharedResource =
     Resource<::cuda::mr::device_accessible, ::cuda::mr::host_accessible>;  ///< pinned, managed
 
-/// A resource of CCCL or RMM as one of weir, of `device`: pools, adaptors and buffers of weir stand on it.
-/// Accessible as its properties say. A copy is kept while memory of it lives; what a copy only refers to (as
-/// `device_memory_pool_ref` does) is the caller's to keep. On a CUDA device, what allocates in stream order
-/// does so on a stream of its own, and gets memory back when no use is left, without a wait of the host. See
-/// make_callback_resource for the rest; theirs must be safe to call on several threads, as CCCL's are.
+/// Make a resource of `device` from a resource of CCCL or RMM, so that pools, adaptors and buffers of weir can stand on
+/// it. The properties of `theirs` say who can access the memory. A copy of `theirs` is kept while its memory lives.
+/// What such a copy only refers to (as a `device_memory_pool_ref` does) is the caller's to keep. On a CUDA device, a
+/// resource that allocates in stream order does so on a stream that is made for it alone, and gets memory back when no
+/// use is left, without a wait on the host. `theirs` must be safe to call on several threads, as CCCL's resources are.
+/// See make_callback_resource for the rest.
 template <class Theirs>
 requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
 [[nodiscard]] ResourcePtr make_resource(Theirs&& theirs, const Device& device, std::string name = "cccl") {
@@ -163,7 +166,7 @@ requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
   struct Lent {
     Resource resource;
     Stream stream;
-    ::cuda::stream_ref native;  ///< the same
+    ::cuda::stream_ref native;  ///< of `stream`, if `ordered`
     bool ordered;
   };
   constexpr bool in_order = ::cuda::mr::resource<Resource>;

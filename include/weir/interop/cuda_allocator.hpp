@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory of weir for interfaces of bare pointers and CUstreams: hooks of frameworks, and cccl.hpp.
+// Memory of weir for interfaces that know only pointers and CUstreams: hooks of frameworks, and cccl.hpp.
 
 #include <cstddef>
 #include <memory>
@@ -10,40 +10,41 @@
 
 namespace weir::cuda {
 
-/// Hands out addresses of a resource's buffers in the order of the application's streams, as cudaMallocAsync
-/// does: memory is usable on the stream that it was allocated for; given back on a stream, it is reused after
-/// what that stream has by then. What a stream gave back it gets again without a wait; other streams get it
-/// when it is over, or wait on the device, as the resource decides.
+/// Hands out addresses of a resource's buffers in the order of the application's streams, as cudaMallocAsync does.
+/// Memory is usable on the stream that it was allocated for. Memory that is given back on a stream is reused after what
+/// that stream has by then. The same stream gets such memory again without a wait. Other streams get it when that work
+/// is complete, or wait for the work on the device, as the resource decides.
 ///
-/// Streams may end when the application likes, also with memory allocated for them, and their handles be used
-/// again: the driver is asked about a stream only in calls that name that stream. Each of the last 64 streams has
-/// one of weir's own beside it, on which its memory is allocated. Null and the legacy and per-thread handles mean
-/// those of the resource's device; of the first device, for host memory. Thread-safe. Its end closes what was
-/// not given back.
+/// The application may end a stream at any time, even with memory allocated for it, and the stream's handle may be used
+/// again: the driver is asked about a stream only in calls that name that stream. Each of the last 64 streams has a
+/// stream of weir's beside it, on which its memory is allocated. Null and the legacy and per-thread handles mean those
+/// streams of the resource's device, or of the first CUDA device for host memory. Thread-safe. The destructor closes
+/// what was not given back.
 class Allocator {
  public:
-  /// Over memory of a CUDA device or of the host. Throws unsupported for another, invalid_argument for null.
+  /// Make an allocator over memory of a CUDA device or of the host. Throws unsupported for other memory,
+  /// invalid_argument for null.
   explicit Allocator(ResourcePtr resource);
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
   ~Allocator();
 
-  /// Memory for use on `stream`; null for zero bytes. Throws what MemoryResource::allocate throws, and
-  /// unsupported when the stream is being captured and would have to wait.
+  /// Return memory for use on `stream`; null for zero bytes. Throws what MemoryResource::allocate throws, and
+  /// unsupported while the stream is being captured.
   [[nodiscard]] void* allocate(CUstream_st* stream, std::size_t bytes,
                                std::size_t alignment = default_alignment);
-  /// Give it back after everything on `stream` so far, which need not be the stream that it was allocated
-  /// for. What cannot be ordered so, because the stream is being captured, is leaked and reported; so is an
-  /// address that did not come from here.
+  /// Give memory back after everything on `stream` so far. `stream` need not be the one that the memory was allocated
+  /// for. Memory whose end cannot be ordered in this way, for instance because `stream` is being captured, is leaked,
+  /// which is reported. An address that did not come from here is left as it is, which is reported, too.
   void deallocate(CUstream_st* stream, void* address) noexcept;
 
-  /// Memory that every stream and the host may use at once; the call waits where it has to.
+  /// Return memory that every stream and the host may use at once. The call waits for that where it has to.
   [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment);
-  /// Give back what no stream uses any more.
+  /// Give back memory that no stream uses any more.
   void deallocate_sync(void* address) noexcept;
 
   [[nodiscard]] const ResourcePtr& resource() const noexcept;
-  /// Count of addresses that were not given back.
+  /// Return the number of addresses that are not given back yet.
   [[nodiscard]] std::size_t live() const noexcept;
 
  private:

@@ -10,24 +10,23 @@
 
 namespace weir {
 
-/// A `std::pmr::memory_resource` over a resource whose memory the host can access: pinned memory for vectors
-/// that copies read at full speed, memory that is limited or counted, memory that a GPU reads.
+/// A `std::pmr::memory_resource` over a resource whose memory the host can access: pinned memory for vectors that are
+/// copied at full speed, memory that is limited or counted, or memory that a GPU reads.
 ///
-/// What it allocates, the calling thread may use at once: when upstream gives memory behind a point that is
-/// not over (a pool does so only rather than fail), the call waits for that point. Give memory back when no
-/// GPU uses it any more: weir knows of no use. Thread-safe. Alignments are honoured up to 1 GiB; zero bytes
-/// have an address, too.
+/// The calling thread may use the memory at once. When upstream gives memory behind a point that is not complete yet,
+/// the call waits for that point (a pool gives such memory only where it would otherwise fail). Give memory back only
+/// when no GPU uses it any more, because weir knows of no such use. Thread-safe. Alignments are honoured up to 1 GiB.
+/// Zero bytes have an address, too.
 ///
-/// Each block is a Buffer of upstream and as large as one, 256 bytes at least: put a
-/// `std::pmr::unsynchronized_pool_resource` over this for many small ones. BufferTable says what finding the
-/// Buffer again takes.
+/// Each block is a Buffer of upstream and takes as much memory as one, at least 256 bytes. For many small blocks, put a
+/// `std::pmr::unsynchronized_pool_resource` over this one. BufferTable says what finding the Buffer again costs.
 ///
-/// Throws what upstream throws; OutOfMemory is a std::bad_alloc. Containers hold this object by its address,
-/// like every memory_resource. Its end closes what was not given back.
+/// Throws what upstream throws; OutOfMemory is a std::bad_alloc. Containers hold this object by its address, as they
+/// hold every memory_resource. The destructor closes what was not given back.
 class PmrResource final : public std::pmr::memory_resource {
  public:
-  /// Throws unsupported, naming the kinds that the device has, when the host cannot access the memory; and
-  /// invalid_argument for null.
+  /// Throws unsupported when the host cannot access the memory; the message names the kinds of the device's memory that
+  /// the host can access. Throws invalid_argument for null.
   explicit PmrResource(ResourcePtr upstream);
   PmrResource(const PmrResource&) = delete;
   PmrResource& operator=(const PmrResource&) = delete;
@@ -37,7 +36,7 @@ class PmrResource final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
-  /// A pointer that did not come from here goes to the failure sink.
+  /// Give memory back. An address that did not come from here is left as it is and reported to the failure sink.
   void do_deallocate(void* address, std::size_t bytes, std::size_t alignment) override;
   [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override;
 

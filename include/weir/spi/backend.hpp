@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The one seam that a backend implements: a constant table. An absent entry *is* "unsupported". backends/README.md
-// says how to add one; tests/conformance says when it is done.
+// The one seam that a backend implements: a constant table. An absent entry *is* "unsupported". backends/README.md says
+// how to add a backend; tests/conformance says when it is done.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,8 @@ struct ResourceStats;
 
 namespace weir::spi {
 
-/// How a segment's memory is named for another process or API. Values are part of the descriptor format.
+/// The sort of handle that names a segment's memory for another process or API. Values are part of the descriptor
+/// format.
 enum class HandleKind : std::uint16_t {
   none = 0,
   host_memfd = 1,        ///< sealed memfd, mapped by the importer
@@ -31,73 +32,74 @@ enum class HandleKind : std::uint16_t {
   vulkan_opaque_fd = 3,  ///< VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 };
 
-/// What a resource has of its own with the driver beside its segments: a pool that keeps memory for later ones. All of
-/// it is thread-safe.
+/// What a resource has with the driver beside its segments: a pool that keeps memory for later segments. All functions
+/// are thread-safe.
 class Source {
  public:
   Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   virtual ~Source() = default;
-  /// `stats` are those of the resource's segments: make `reserved` and `peak_reserved` what the driver holds for it.
+  /// Set `reserved` and `peak_reserved` to what the driver holds for the resource. `stats` comes with the counts of the
+  /// resource's segments.
   virtual void count(ResourceStats& stats) const noexcept = 0;
-  /// Give back to the driver what no segment uses, but for `bytes_to_keep`. What was freed in order of streams is
-  /// waited for if `may_wait`, and only what was of this source. What goes wrong is reported.
+  /// Give back all memory that no segment uses, except `bytes_to_keep`. If `may_wait`, first wait for memory of this
+  /// source that was freed in stream order, and for no other memory. Failures are reported.
   virtual void trim(std::size_t bytes_to_keep, bool may_wait) noexcept = 0;
 };
 
 struct SegmentRequest {
-  MemoryKind kind;           ///< one of the device's
+  MemoryKind kind;           ///< one that the device has
   std::size_t bytes;         ///< > 0, not yet rounded
-  bool exportable = false;   ///< only where the kind is
+  bool exportable = false;   ///< true only where the kind is exportable
   StreamState* stream;       ///< allocation stream, of any backend; for kinds that allocate in stream order
-  std::uint64_t flags = 0;   ///< backend's own; from the typed options of its public header
-  Source* source = nullptr;  ///< the resource's, where it has one
+  std::uint64_t flags = 0;   ///< the backend's own, from the typed options of its public header
+  Source* source = nullptr;  ///< the resource's source, where it has one
 };
 
-/// A segment's name outside this process. The fd is a new one, owned by the caller.
+/// The handle that names a segment outside this process. The file descriptor is new and belongs to the caller.
 struct ExportedHandle {
   HandleKind kind = HandleKind::none;
   UniqueFd fd;
 };
 
-/// Everything about a foreign segment has been validated but what only the driver can tell.
+/// A foreign segment to open. Everything about it has been validated except what only the driver can tell.
 struct ImportRequest {
   HandleKind kind;         ///< one that `imports` takes
-  StrangerFd fd;           ///< asked nothing that could block; `trust`ed once it is known to be what it should be
+  StrangerFd fd;           ///< ask it nothing that could block; `trust` it once it is known to be what it should be
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
   bool read_only = false;
 };
 
-/// Memory from drivers. All functions are correct whatever context is current, and restore it.
+/// Memory from drivers. Each function works whatever context is current, and restores that context.
 struct SegmentOps {
-  /// A new segment, or null with `shortage` filled (call, native, device_free, limit) when memory is exhausted.
-  /// Throws for everything else. On null and throw nothing was made.
+  /// Make a segment. Returns null, with `shortage` filled in (call, native, device_free, limit), when memory is
+  /// exhausted, and throws for every other failure. Either leaves nothing behind.
   Segment* (*reserve)(DeviceState& device, const SegmentRequest& request, Shortage& shortage);
-  /// A source for a new resource of that kind, or null where it needs none. Calls no driver: a resource that nobody
-  /// uses costs nothing. Optional; absent = no kind needs one.
+  /// Make the source of a new resource of that kind; null where the kind needs none. Calls no driver, so that a
+  /// resource that nobody uses costs nothing. Optional; absent = no kind needs a source.
   std::shared_ptr<Source> (*source)(DeviceState& device, MemoryKind kind) = nullptr;
-  /// Addresses of at least `bytes` for memory of a kind that is `paged`. Throws. Optional.
+  /// Reserve at least `bytes` of addresses for memory of a kind that is `paged`. Throws. Optional.
   PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes) = nullptr;
-  /// Name an exportable segment for another process. Optional.
+  /// Make a handle that names an exportable segment for another process. Optional.
   ExportedHandle (*export_handle)(Segment& segment) = nullptr;
-  /// Whether `import_handle` of this device takes that kind. Optional; absent = none.
+  /// Return whether `import_handle` of this device takes that kind. Optional; absent = it takes none.
   bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
-  /// Open a foreign segment. Throws on every failure and then leaves the process as it was. Optional.
+  /// Open a foreign segment. On every failure it throws and leaves the process as it was. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
-  /// Segment over memory that others own, named by an address: a DLPack import, a native pointer. Destroying it runs
-  /// no driver call; the owner's release is the caller's business. Throws when the address is not of this device.
-  /// Optional.
+  /// Make a segment over memory that others own, named by an address: a DLPack import, a native pointer. Destroying the
+  /// segment calls no driver, and the caller sees to the owner's release. Throws when the address is not of this
+  /// device. Optional.
   Segment* (*wrap)(DeviceState& device, std::uint64_t address, std::size_t bytes) = nullptr;
 };
 
 struct StreamOps {
   StreamState* (*create)(DeviceState& device);
-  /// Whether streams of `device` can copy and fill `segment` themselves.
+  /// Return whether streams of `device` can copy and fill `segment` themselves.
   bool (*reaches)(const DeviceState& device, const Segment& segment) noexcept;
-  /// Whether streams of `device` move its memory of that kind to `to`, for use there (PrefetchOp). Optional; absent =
-  /// no kind moves.
+  /// Return whether streams of `device` can move its memory of that kind to `to`, for use there (PrefetchOp). Optional;
+  /// absent = no kind moves.
   bool (*prefetches)(const DeviceState& device, MemoryKind kind, const DeviceState& to) noexcept = nullptr;
 };
 
@@ -109,11 +111,12 @@ struct Backend {
   std::vector<DeviceState*> (*devices)(std::string& reason) noexcept;
   const SegmentOps* segments;
   const StreamOps* streams;
-  /// Whether everything of this backend lives in the process itself and so goes on in a forked child. Else the core
-  /// refuses all use of its devices there, ends none of their objects, and calls nothing of this table for them.
+  /// Whether everything of this backend lives in the process itself, and so goes on working in a forked child. If not,
+  /// then in a child the core refuses all use of the backend's devices, destroys none of their objects, and calls
+  /// nothing of this table for them.
   bool survives_fork = false;
-  /// Whether the driver is gone with the process, or about to be: what it is asked then counts as complete, whether it
-  /// was done or not. Optional; absent = never.
+  /// Return whether the driver is gone with the process, or about to be. Whatever is asked of the driver then counts as
+  /// complete, whether it was done or not. Optional; absent = never.
   bool (*ended)() noexcept = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Control block of one allocation: which range of which segment, who used it until when, how many owners. Blocks are
-// recycled by the resource that made them, so that a warm allocation needs no malloc.
+// Control block of one allocation: its range of a segment, the streams that used it and until when, the count of its
+// owners. Blocks are recycled by the resource that made them, so that a warm allocation needs no malloc.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace weir::spi {
 
-/// What a resource is asked for. `bytes` > 0; `alignment` is a power of two.
+/// A request to a resource. `bytes` > 0; `alignment` is a power of two.
 struct Request {
   std::size_t bytes;
   std::size_t alignment;
   const Stream* stream;
 };
 
-/// The points at which other streams have last used a block.
+/// The last points at which streams other than the allocation stream used a block.
 struct Uses : Points {
   explicit Uses(Block& of) noexcept : block(of) {}
   Block& block;
 };
 
-/// One allocation. Made by a resource's do_allocate, ended by the do_deallocate of `resource`. Small, because pools keep
-/// one per live buffer; a pool derives its own.
+/// One allocation. A resource's do_allocate makes the block, and the do_deallocate of `resource` ends it. Blocks are
+/// small, because a pool keeps one per live buffer, of a class that the pool derives from this one.
 struct Block {
   Segment* segment = nullptr;          ///< null for zero bytes, and for nothing else
   std::size_t offset = 0;              ///< of byte 0 within the segment
@@ -39,7 +39,7 @@ struct Block {
   Block* next = nullptr;               ///< free list of the resource
 
  private:
-  sync::Plain<Uses*> uses_ = nullptr;  // made with the first; one point per stream other than the allocation stream
+  sync::Plain<Uses*> uses_ = nullptr;  // made with the first use; one point per stream but the allocation stream
 
  public:
   sync::Atomic<std::uint32_t> owners{1};
@@ -49,33 +49,34 @@ struct Block {
   Block& operator=(const Block&) = delete;
   ~Block() { delete uses_; }
 
-  /// Record that `stream` uses the memory up to `value`. Thread-safe; free of atomics on the allocation stream. Only the
-  /// first use by a stream allocates: whoever must not fail later records value 0 before.
+  /// Record that `user` uses the memory up to `value`. Thread-safe; needs no atomics for the allocation stream. Only
+  /// the first use by a stream allocates memory: a caller that must not fail later records value 0 before.
   void used(StreamState& user, std::uint64_t value);
-  /// The same by the only owner, who ends the block before anything else, for a stream of the caller's. Only for a
-  /// resource that keeps uses (MemoryResource::Traits).
+  /// The same, called by the only owner, which ends the block before it does anything else. The caller has `user` in
+  /// use until then. Only for a resource that keeps uses (MemoryResource::Traits).
   void used_last(StreamState& user, std::uint64_t value);
-  /// The same for a stream that has been closed meanwhile, by a resource that gives the memory back.
+  /// The same, called by a resource that gives the memory back. `user` may be closed by then.
   void waits_for(StreamState& user, std::uint64_t value);
-  /// The recorded uses and the allocation stream's present position: whoever waits for them sees every write so far.
+  /// Return the recorded uses and the allocation stream's present position. A stream that waits for all of these sees
+  /// every write so far.
   [[nodiscard]] std::vector<Point> uses();
-  /// Have the recorded uses recorded by the driver, too, so that nobody needs the streams to find out when they are over.
+  /// Have the driver record the uses, too, so that nobody needs the streams to find out when the uses are over.
   void mark_uses() noexcept;
-  /// Whether no stream but the allocation stream has a use on record.
+  /// Return whether no stream but the allocation stream has a use on record.
   [[nodiscard]] bool only_at_home() const noexcept {
     return (!uses_ || uses_->empty()) && busy_.load(std::memory_order_relaxed) == 0;
   }
 
-  // Of a block without owners.
+  // For a block without owners.
 
-  /// The recorded uses; null when there never were any.
+  /// Return the recorded uses; null when there never were any.
   [[nodiscard]] Uses* take_uses() noexcept {
     leave_parent();
     return uses_;
   }
-  /// What take_uses() returned, for whoever closed the block.
+  /// Return what take_uses() returned, for the resource that has closed the block.
   [[nodiscard]] Uses* taken_uses() noexcept { return uses_; }
-  /// Nobody adds to the record any more: keep the streams in it instead of using them.
+  /// Keep the recorded streams instead of using them. Nobody adds to the record any more.
   void keep_uses() noexcept {
     if (Uses* const uses = take_uses()) uses->keep();
   }
@@ -91,7 +92,8 @@ struct Block {
   void rebuild() noexcept;
   void leave_parent() noexcept;
 
-  // Who is inside: 0, or a number of the process whose thread it is. Last and short: what derives from this goes on behind it.
+  // Whether a thread is inside the record: 0, or a number of that thread's process. Last and short, so that the members
+  // of derived classes begin right behind it.
   sync::Atomic<std::uint16_t> busy_{0};
 };
 

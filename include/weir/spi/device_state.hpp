@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is behind a weir::Device. Backends derive from it and keep their driver handles there.
+// What is behind a weir::Device. Backends derive from DeviceState, and keep their driver handles in the derived class.
 
 #include <memory>
 #include <mutex>
@@ -12,8 +12,8 @@
 
 namespace weir::spi {
 
-/// One device of one backend. Made once, never destroyed (process exit cannot crash on it), immutable once published
-/// but for `inherited` and `current`.
+/// One device of one backend. Made once and never destroyed, so that process exit cannot crash on it. Once published,
+/// nothing in it changes except `inherited` and `current`.
 struct DeviceState {
   const Backend* backend = nullptr;
   int ordinal = 0;
@@ -26,27 +26,27 @@ struct DeviceState {
   MemoryKind default_kind{};
   MemoryKind staging_kind{};   ///< host-accessible memory that this device's streams copy from and to
 
-  /// In a forked child: the parent loaded the driver, which must not be called here any more. Changes only in the
-  /// handler of a new child, where nobody else runs.
+  /// Whether this is a forked child and the parent loaded the driver, which must not be called here any more. Changes
+  /// only in the handler of a new child, where no other thread runs.
   bool inherited = false;
 
-  /// Of current_resource(). Under the mutex nothing is called or dropped.
+  /// The state of current_resource(). No resource is called or dropped under the mutex.
   struct Current {
     std::mutex mutex;
-    ResourcePtr resource;                ///< null until somebody asked
-    std::weak_ptr<MemoryResource> pool;  ///< that is current by default
+    ResourcePtr resource;                ///< null until somebody has asked for it
+    std::weak_ptr<MemoryResource> pool;  ///< the one that is current by default
   } current;
 
   DeviceState() : link_(*this) {}
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
   virtual ~DeviceState() = default;
-  /// Throw unsupported when `inherited`. One load otherwise.
+  /// Throw unsupported when `inherited`; otherwise this costs one load.
   void check_process() const {
     if (inherited) [[unlikely]] throw_inherited();
   }
   [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;
-  /// "cuda:0 (NVIDIA H200)", for messages.
+  /// Return a text such as "cuda:0 (NVIDIA H200)", for messages.
   [[nodiscard]] std::string describe() const;
 
  private:

@@ -8,10 +8,10 @@ namespace weir::spi {
 
 enum class ForkMoment { before, parent, child };
 
-/// Last member of a class whose objects must be in order in a forked child: its `fork(moment)` is called on every
-/// object before the fork, to take its locks, and after it in either process. Such a lock is never held across a call
-/// into a driver or a user's function, and `fork` ends no object. Last member, so that the object is out of reach
-/// before anything else of it ends.
+/// Member of a class whose objects must be in order in a forked child. The class's `fork(moment)` is called on every
+/// object before the fork, to take the object's locks, and after the fork in both processes. Such a lock is never held
+/// across a call into a driver or a user's function, and `fork` destroys no object. A ForkLink must be the last member,
+/// so that the object is out of reach before any other member is destroyed.
 class ForkLink {
  public:
   template <class T>
@@ -28,7 +28,7 @@ class ForkLink {
     });
   }
 
-  static void visit_all(ForkMoment moment) noexcept;  ///< for the handlers; `before` locks the list, the others unlock
+  static void visit_all(ForkMoment moment) noexcept;  ///< for the handlers; `before` locks the list, others unlock it
 
  private:
   using Visit = void (*)(void*, ForkMoment) noexcept;

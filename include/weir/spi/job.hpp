@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Something that a thread of the library does soon. Handing it over asks for no memory.
+// A job is something that a thread of the library does soon. Handing one over takes no memory.
 
 namespace weir::spi {
 
 struct Job {
-  /// Called once on that thread, with the job out of its list: it may be handed over again, or end.
+  /// Called once on that thread, after the job has left the thread's list: the job may then be handed over again, or
+  /// destroyed.
   void (*run)(Job& self) noexcept = nullptr;
   Job* next_job = nullptr;
 };

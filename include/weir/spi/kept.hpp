@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Keeps a timeline without using it, for those that only want to know how far it is. Its native stream may be gone.
+// Keeps a timeline without using it, for code that only wants to know how far the timeline is. The native stream may be
+// gone.
 
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace weir::spi {
 void keep(StreamState& timeline) noexcept;
 void unkeep(StreamState& timeline) noexcept;
 
-/// Owner of one such count.
+/// Owner of one count that keeps a timeline.
 class Kept {
  public:
   Kept() noexcept = default;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Addresses whose memory comes and goes page by page while buffers lie elsewhere in them. What paged pools stand on.
+// A range of addresses whose memory comes and goes page by page, while other parts of the range hold buffers. Paged
+// pools stand on this.
 
 #include <cstddef>
 
@@ -9,7 +10,7 @@
 
 namespace weir::spi {
 
-/// Told how many bytes of memory a paged segment has more, or less.
+/// Is told how many bytes of memory a paged segment has gained (> 0) or lost (< 0).
 class PageListener {
  public:
   virtual void paged(std::ptrdiff_t bytes) noexcept = 0;
@@ -18,22 +19,22 @@ class PageListener {
   ~PageListener() = default;
 };
 
-/// `size` bytes of addresses without memory at first. A page is memory of any multiple of `page_bytes` that is put at such
-/// a multiple, moved and ended as a whole; copies and kernels cross from page to page. None of the functions waits
-/// for the device: whoever takes memory away from addresses knows that nothing uses them. One thread at a time calls
-/// them. Destruction ends what is left.
+/// `size` bytes of addresses, which have no memory at first. A page is memory whose size and offset are multiples of
+/// `page_bytes`. It is put, moved and ended as a whole, but copies and kernels may cross from one page to the next. No
+/// function waits for the device: a caller that takes memory away from addresses must know that nothing uses them. One
+/// thread at a time may call these functions. Destroying the segment ends the pages that are left.
 class PagedSegment : public Segment {
  public:
   std::size_t page_bytes = 0;
   PageListener* listener = nullptr;  ///< set by the resource
 
-  /// New memory at `offset`. False, with `shortage` filled, when there is none. Throws for everything else. Without a
-  /// result nothing was made.
+  /// Put a page of new memory at `offset`. Returns false, with `shortage` filled in, when memory is exhausted, and
+  /// throws for every other failure. Either leaves nothing behind.
   virtual bool add_page(std::size_t offset, std::size_t bytes, Shortage& shortage) = 0;
-  /// Put the page that begins at `from` at `to` instead; the two places do not overlap. Throws, and then it is where it
+  /// Move the page that begins at `from` to `to`. The two places do not overlap. If this throws, the page is where it
   /// was.
   virtual void move_page(std::size_t from, std::size_t to) = 0;
-  /// Give the memory of the page that begins at `offset` back.
+  /// Give back the memory of the page that begins at `offset`.
   virtual void end_page(std::size_t offset) noexcept = 0;
 
   PagedSegment* paged() noexcept final { return this; }

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Elements in the order of their values, which finds the first and takes any out in logarithmic time, whatever the order in
-// which they came, and asks for no memory: a treap (Seidel, Aragon: "Randomized search trees", 1996) whose random
-// priorities are the elements' addresses, scrambled.
+// A queue of elements in the order of their values. Finding the first element and taking out any other takes
+// logarithmic time, in whatever order the elements came, and no memory. It is a treap (Seidel, Aragon: "Randomized
+// search trees", 1996) whose random priorities are the elements' addresses, scrambled.
 
 #include <cstdint>
 #include <functional>
 
 namespace weir::spi {
 
-/// `Order` says where an element keeps its value and its two links: static functions value(const Node&), left(Node&),
-/// right(Node&), the latter two returning Node*&. A value does not change while its element is in the queue.
+/// `Order` says where an element keeps its value and its two links. It has static functions value(const Node&),
+/// left(Node&) and right(Node&), of which the latter two return Node*&. A value must not change while its element is in
+/// the queue.
 template <class Node, class Order>
 class PointQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return root_ == nullptr; }
-  /// One with the smallest value. Not empty.
+  /// Return an element with the smallest value. The queue must not be empty.
   [[nodiscard]] Node& first() const noexcept {
     Node* node = root_;
     while (Node* const before = Order::left(*node)) node = before;
     return *node;
   }
-  /// One with the largest value. Not empty.
+  /// Return an element with the largest value. The queue must not be empty.
   [[nodiscard]] Node& last() const noexcept {
     Node* node = root_;
     while (Node* const behind = Order::right(*node)) node = behind;
@@ -40,7 +41,7 @@ class PointQueue {
     Node* rest = *link;
     *link = &node;
     Node **smaller = &Order::left(node), **larger = &Order::right(node);
-    while (rest) {  // cut in two: what comes before the new one, and what comes after it
+    while (rest) {  // cut in two: what comes before the new element, and what comes after it
       if (before(*rest, node)) {
         *smaller = rest;
         smaller = &Order::right(*rest);

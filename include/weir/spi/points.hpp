@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Points of several timelines, all of which something waits for.
+// Points of several timelines, for something that waits for all of them.
 
 #include <cstdint>
 #include <vector>
@@ -17,18 +17,18 @@ struct Point {
   std::uint64_t value = 0;
 };
 
-/// One point of each of several timelines. They are used while a live buffer is recorded here, and merely kept once
-/// that is closed and waits for them, one after another; as a waiter it stands in the queue of the one whose turn it is. Not
-/// thread-safe.
+/// One point of each of several timelines. The timelines are used while the points are those of a live buffer. Once the
+/// buffer is closed and waits for the points, one after another, the timelines are merely kept. As a waiter, the object
+/// then stands in the queue of the timeline whose turn it is. Not thread-safe.
 class Points : public Waiter {
  public:
-  /// Whether the timeline is used for the entry, kept for it, or used by the caller until keep() or clear().
+  /// Whether the timeline is used for the entry, kept for it, or lent: used by the caller until keep() or clear().
   enum class How : std::uint8_t { use, keep, lend };
   struct Entry {
     StreamState* stream;
     std::uint64_t value;
     How how;
-    void* tag = nullptr;  ///< of whoever waits, and keeps the timeline then
+    void* tag = nullptr;  ///< set by a waiting owner that keeps the timeline itself
   };
 
   Points() noexcept = default;
@@ -36,23 +36,25 @@ class Points : public Waiter {
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] std::vector<Entry>& entries() noexcept { return entries_; }
-  /// Have room for so many more without asking for memory.
+  /// Make room for this many further entries, so that adding them takes no memory.
   void reserve(std::size_t more) {
     if (entries_.capacity() - entries_.size() < more) entries_.reserve(2 * entries_.size() + more);
   }
-  /// Add a point, leaving room for `spare` more, or raise the one that the timeline has. Only the former may ask for memory.
+  /// Add a point and leave room for `spare` more, or raise the point that the timeline already has. Only adding may
+  /// take memory.
   void add(StreamState& stream, std::uint64_t value, How how, std::size_t spare = 0);
   [[nodiscard]] std::vector<Point> list() const;
   void clear() noexcept;
-  /// From now on keep the timelines instead of using them, but for those with a tag. Some may close by that.
+  /// From now on keep the timelines instead of using them. An entry with a tag only stops using its timeline, because
+  /// the owner of the tag keeps it. This may close some timelines.
   void keep() noexcept;
-  /// Take over all of `other`, which has room then for as many as this had.
+  /// Exchange all entries, and the room for further ones, with `other`.
   void swap(Points& other) noexcept { entries_.swap(other.entries_); }
 
   void drop_last() noexcept;
-  /// Give up what one holds that was taken out of entries().
+  /// Give up what an entry holds that was taken out of entries().
   static void drop(const Entry& entry) noexcept;
-  /// Whether all are known to be reached. Asks nobody.
+  /// Return whether all points are known to be reached. Asks no driver.
   [[nodiscard]] bool known_reached() const noexcept;
 
  private:

@@ -8,7 +8,8 @@
 
 namespace weir::spi {
 
-// Add and drop a count; dropping the last destroys. Functions, so that a Ref works on an incomplete type.
+// Add and drop a count. Dropping the last one destroys a Segment, and forgets a StreamState. These are functions so
+// that a Ref works on an incomplete type.
 void ref_retain(StreamState* object) noexcept;
 void ref_release(StreamState* object) noexcept;
 void ref_retain(Segment* object) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a driver gives. One cuMemAlloc, one VMM handle, one VkDeviceMemory with its VkBuffer, one mmap = one Segment.
-// Every Buffer of every resource is a range of one.
+// A segment is memory as a driver gives it: one cuMemAlloc, one VMM handle, one VkDeviceMemory with its VkBuffer, or
+// one mmap. Every Buffer of every resource is a range of one segment.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,29 +25,29 @@ struct SegmentId {
   friend bool operator==(const SegmentId&, const SegmentId&) = default;
 };
 
-/// What memory a segment names, and where in it the segment's byte 0 is. Segments of one device whose `memory` is the
-/// same share bytes.
+/// The memory that a segment names, and where in that memory the segment's byte 0 is. Segments of one device with the
+/// same `memory` share that memory.
 struct MemoryName {
   const void* memory = nullptr;
   std::uint64_t offset = 0;
 };
 
-/// Base of each backend's segment. The public fields are set by the backend before anybody else sees the object and
-/// never change. Destruction gives the memory back: it must not throw, goes to `report` when the driver refuses, and
-/// runs only after every recorded use is complete, on any thread, with any or no context current.
+/// Base of each backend's segment. The backend sets the public fields before anybody else sees the object; afterwards
+/// they never change. The destructor gives the memory back. It must not throw: a refusal of the driver goes to
+/// `report`. It runs only after every recorded use is complete, on any thread, with any context current or none.
 class Segment {
  public:
   DeviceState* device = nullptr;
   MemoryKind kind{};
   std::size_t size = 0;       ///< usable bytes, at least what was asked for
-  std::byte* host = nullptr;  ///< address for the host of byte 0; null when not host-accessible
-  std::uint64_t address = 0;  ///< address for the device of byte 0; 0 when it has none
+  std::byte* host = nullptr;  ///< host address of byte 0; null when not host-accessible
+  std::uint64_t address = 0;  ///< device address of byte 0; 0 when it has none
   bool device_accessible = false;
   bool exportable = false;  ///< asked for and granted when it was made
   bool imported = false;    ///< made by another process or owner
   bool read_only = false;
   std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
-  StrangerFd lease;                ///< of an import: its exporter keeps the memory while this is open; set by the core
+  StrangerFd lease;                ///< of an import: the exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
 
   Segment() = default;
@@ -56,29 +56,30 @@ class Segment {
 
   [[nodiscard]] bool host_accessible() const noexcept { return host != nullptr; }
 
-  /// Make writes of the device in the range visible to the host. Called before the host reads mapped memory.
+  /// Make the device's writes in the range visible to the host. Called before the host reads mapped memory.
   virtual void before_host_read(std::size_t /*offset*/, std::size_t /*bytes*/) {}
-  /// Called before the host writes a range of mapped memory, whose neighbours may share a line of a cache with it.
+  /// Called before the host writes a range of mapped memory. Bytes beside the range may share a cache line with it.
   virtual void before_host_write(std::size_t /*offset*/, std::size_t /*bytes*/) {}
-  /// Make writes of the host in the range visible to the device. Called after the host wrote mapped memory.
+  /// Make the host's writes in the range visible to the device. Called after the host wrote mapped memory.
   virtual void after_host_write(std::size_t /*offset*/, std::size_t /*bytes*/) {}
 
-  /// Whether the driver can take the memory back in stream order (cuMemFreeAsync).
+  /// Return whether the driver can take the memory back in stream order (cuMemFreeAsync).
   [[nodiscard]] virtual bool frees_in_order() const noexcept { return false; }
-  /// Give it back so: enqueue the driver's free on `stream` (natively, behind what was submitted there) and forget the
-  /// memory, so that the destructor does nothing. False when the driver refused; the destructor then frees,
-  /// later, when what is on the stream is over.
+  /// Give the memory back in stream order: enqueue the driver's free on `stream` (natively, behind what was submitted
+  /// there) and forget the memory, so that the destructor does nothing. Returns false when the driver refuses. Then the
+  /// destructor frees the memory, after everything on the stream is over.
   virtual bool free_in_order(StreamState& /*stream*/) noexcept { return false; }
 
-  /// This segment, when its memory comes and goes by pages; else null.
+  /// Return this segment if its memory comes and goes by pages, else null.
   virtual PagedSegment* paged() noexcept { return nullptr; }
 
-  /// Identity for other processes; the same on every call.
+  /// Return the identity for other processes, which is the same on every call.
   [[nodiscard]] SegmentId id();
   void set_id(SegmentId id) noexcept;  ///< for imports, before publication
-  /// Whether both have an identity already, and the same: two views of one memory.
+  /// Return whether both already have an identity and it is the same: then they are two views of one memory.
   [[nodiscard]] bool known_as(const Segment& other) const noexcept;
-  /// For backends whose drivers let one memory have several names. Addresses need none.
+  /// Return the memory that this segment names. A backend overrides this if its driver lets one memory have several
+  /// names. Memory that has an address needs no name.
   [[nodiscard]] virtual MemoryName names() const noexcept { return {this, 0}; }
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }

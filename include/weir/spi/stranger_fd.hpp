@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Owner of a file that other processes have in their hands.
+// Owner of a file that other processes hold, too.
 
 #include <utility>
 
@@ -8,9 +8,9 @@
 
 namespace weir::spi {
 
-/// A file descriptor whose closing somebody else may block, for as long as he likes: a file of his own file system, a
-/// socket that lingers, a pipe that he keeps busy. It is closed on a thread that may wait and serves nobody else, some
-/// time after this object let go of it. -1 = none.
+/// A file descriptor whose close another process may block for as long as it likes: a file of that process's own file
+/// system, a socket that lingers, a pipe that the process keeps busy. The descriptor is closed on a thread that may
+/// wait and serves nobody else, some time after this object has let go of it. -1 = none.
 class StrangerFd {
  public:
   StrangerFd() noexcept = default;
@@ -28,7 +28,7 @@ class StrangerFd {
   [[nodiscard]] int get() const noexcept { return file_.get(); }
   explicit operator bool() const noexcept { return static_cast<bool>(file_); }
   void reset() noexcept;
-  /// Give up the file as one that turned out to be of a kind that nobody can block.
+  /// Give the file to the caller, because it turned out to be of a kind whose close nobody can block.
   [[nodiscard]] UniqueFd trust() noexcept { return std::move(file_); }
   /// As UniqueFd::duplicate.
   [[nodiscard]] StrangerFd duplicate(int lowest = 0) const { return file_.duplicate(lowest); }

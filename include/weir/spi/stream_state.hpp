@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is behind a weir::Stream: a timeline with two halves. The front half (src/stream/, the same for every backend)
-// numbers the work, keeps what cannot be submitted yet in a software queue, answers questions from numbers it already knows,
-// and owns what waits for its points. The back half (the do_ functions, one class per backend) talks to the driver.
+// numbers the work, keeps in a software queue what cannot be submitted yet, answers questions from the numbers that it
+// already knows, and owns the queue of what waits for its points. The back half (the do_ functions, one class per
+// backend) talks to the driver.
 
 #include <chrono>
 #include <cstdint>
@@ -47,52 +48,53 @@ struct FillOp {
 /// Run on a host thread; later work waits for it.
 struct CallOp {
   std::function<void()> function;
-  bool repeatable = false;  ///< a second run after half a run leaves what one run leaves
+  bool repeatable = false;  ///< a full run after a partial one leaves what one run leaves
 };
 
-/// Order what follows after a point of another timeline.
+/// Order all later work after a point of another timeline.
 struct WaitOp {
   Kept other;
   std::uint64_t value;
 };
 
-/// Return a segment in stream order (Segment::free_in_order); owns it.
+/// Give a segment back in stream order (Segment::free_in_order). Owns the segment.
 struct FreeOp {
   Ref<Segment> segment;
 };
 
-/// Move memory of a kind that moves (StreamOps::prefetches) to where it is used next. Changes no byte.
+/// Move memory of a kind that can move (StreamOps::prefetches) to where it is used next. Changes no byte.
 struct PrefetchOp {
   Location at;
   std::size_t bytes;
   DeviceState* to;
 };
 
-/// Nothing; makes a point that can be observed. With `looks`, for somebody who does not name the timeline: not put when
-/// nobody does.
+/// Do nothing but make a point that can be observed. With `looks`, the caller does not name the timeline: such a mark
+/// is refused on a foreign timeline that nobody names.
 struct MarkOp {
   bool looks = false;
 };
 
-/// Work that the backend has put on its native stream already: gives it a number.
+/// Give a number to work that the backend has already put on its native stream.
 struct NativeOp {};
 
 using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
-/// How far a timeline is, for those that keep memory by stream.
+/// How far a timeline is, for resources that keep memory by stream.
 struct Progress {
-  std::uint64_t outside;  ///< a value that covers what others put on the stream before; 0 when nobody does
+  std::uint64_t outside;  ///< a value that covers what others have put on the stream; 0 when others put nothing there
   std::uint64_t over;     ///< nothing up to this value can touch memory any more
 };
 
 /// A timeline. Values grow by one per operation; a value is *submitted* once the driver has it and *reached* once it is
 /// complete. Everything public is thread-safe.
 ///
-/// It has two counts. A *use* is held by whoever names the stream, which are Streams and Events (Ref), and by live memory that
-/// was allocated or used on it. When nobody names it any more it is *forgotten*: what others put on its native stream is marked,
-/// and from then on only owners of its memory ask that stream. With the last use the timeline is *closed*: nobody asks the
-/// native stream again, only events recorded before. Whoever merely waits for a point of it *keeps* it (Kept), as does the
-/// queue of what waits.
+/// A timeline has two counts. The first is of *uses*. A use is held by each object that names the stream, which are
+/// Streams and Events (Ref), and by live memory that was allocated or used on it. When nobody names the stream any
+/// more, the timeline is *forgotten*: what others have put on its native stream is marked, and from then on only owners
+/// of its memory ask that stream. When the last use ends, the timeline is *closed*: nobody asks the native stream
+/// again, only the events that were recorded before. The second count is of objects that only *keep* the timeline
+/// (Kept): those that merely wait for a point of it, and the queue of what waits.
 class StreamState {
  public:
   explicit StreamState(DeviceState& device);
@@ -102,83 +104,90 @@ class StreamState {
   DeviceState& device() const noexcept { return *device_; }
   std::uint64_t id() const noexcept { return id_; }
 
-  /// Put one operation on the timeline and return its value. Submits at once when nothing is held back, else a worker
-  /// submits it later. Throws what the driver's refusal throws, then nothing was put.
+  /// Put one operation on the timeline and return its value. The operation is submitted at once when nothing is held
+  /// back; otherwise a worker submits it later. If the driver refuses the operation, this throws, and nothing was put.
   std::uint64_t put(Op op);
 
-  /// A value that covers all work so far, also work that came from outside weir, which costs a driver call. On the
-  /// library's own threads it covers work from outside only up to the last value: they may not ask an application's
-  /// stream.
+  /// Return a value that covers all work so far, including work that came from outside weir, which costs a driver call.
+  /// On the library's own threads the value covers work from outside only up to the last value, because these threads
+  /// may not ask an application's stream.
   std::uint64_t position() noexcept { return position(MarkOp{}); }
-  /// As above, and recorded in the driver now, so that it does not cover later work.
+  /// As above, but the driver records the point now, so that the value does not cover later work.
   std::uint64_t mark();
-  /// The last value given out; costs one load. Work from outside weir may come after it.
+  /// Return the last value given out; costs one load. Work from outside weir may come after it.
   std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
-  /// By an owner of memory that was allocated here, before the memory is given back, or another's: of a stream on which
-  /// others put work, cover what they have put until now. Nobody may ask later when nobody names it any more.
+  /// On a stream on which others put work, cover what they have put there so far. Called by an owner of memory that was
+  /// allocated here, before it gives the memory back or leaves the memory to another owner: nobody may ask the stream
+  /// later, when nobody names it any more.
   void mark_outside() noexcept;
-  /// The same, but only if nobody names it: else whoever names it last does.
+  /// The same, but only if nobody names the stream. Otherwise the last one that names it marks this work.
   void mark_forgotten() noexcept;
-  /// By an owner of memory that was used here up to `value`, likewise.
+  /// The same for an owner of memory that was used here up to `value`: make sure that the point is marked.
   void mark_used(std::uint64_t value) noexcept;
-  /// How far the work is; asks the driver. Of an application's stream that nobody names, only what was marked.
+  /// Ask the driver how far the work is. For an application's stream that nobody names, only what was marked counts.
   Progress progress() noexcept;
 
-  /// Whether `value` is complete. Never blocks; may submit a marker and flush. False also when the driver could not be
-  /// asked just now: while somebody captures the stream, without memory.
+  /// Return whether `value` is complete. Never blocks; may submit a marker and flush. Also false when the driver cannot
+  /// be asked at this moment: while somebody captures the stream, or for want of memory.
   bool reached(std::uint64_t value) noexcept;
-  /// The same from what is known already: costs one load.
+  /// The same, from what is known already; costs one load.
   bool known_reached(std::uint64_t value) const noexcept { return reached_.load(std::memory_order_acquire) >= value; }
-  /// Whether nothing up to `value` can touch memory any more: it is complete, or the timeline is lost and what the
-  /// driver had of it is over. Never blocks. Memory may be reused only then.
+  /// Return whether nothing up to `value` can touch memory any more: `value` is complete, or the timeline is lost and
+  /// the work that the driver had of it is over. Never blocks. Memory may be reused only then.
   bool finished(std::uint64_t value) noexcept;
-  /// Block until complete; a negative timeout means no limit. Throws when the driver could not be asked and may be asked
-  /// again.
+  /// Block until `value` is complete; a negative timeout means no limit. Throws when the driver could not be asked;
+  /// then the caller may ask again.
   WaitStatus wait_for(std::uint64_t value, std::chrono::nanoseconds timeout);
 
-  /// Have `passed(waiter)` called once nothing up to `value` can touch memory any more, by whoever looks after that
-  /// (`settle`). With `watched`, a thread of the library looks in the end; also if `or_if` says so in the step in which the
-  /// waiter joins the queue: who sets it and then calls watch() misses nobody. False when the value is known to be reached:
-  /// then nothing is called. The timeline is kept until then. Needs no memory.
+  /// Have `passed(waiter)` called once nothing up to `value` can touch memory any more, by the thread that looks first
+  /// after that (`settle`). With `watched`, a thread of the library looks if no other does. It also does so if `or_if`
+  /// is true in the step in which the waiter joins the queue: a thread that sets `or_if` and then calls watch() misses
+  /// no waiter. Returns false, and calls nothing, when the value is known to be reached. The timeline is kept until the
+  /// call. Takes no memory.
   [[nodiscard]] bool after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
                            const sync::Atomic<bool>* or_if = nullptr) noexcept;
-  /// Whoever used the timeline will only keep it, and wait for `value`: it can still be found out when nobody uses it.
+  /// Say that the caller, which has used the timeline, will only keep it and wait for `value`. The end of `value` can
+  /// then be found out even when nobody uses the timeline any more.
   void awaited(std::uint64_t value) noexcept;
-  /// Let a thread of the library look after what waits already, too.
+  /// Have a thread of the library look after everything that waits, including what waits already.
   void watch() noexcept;
-  /// Look after what waits: call at most `most` of those whose values have passed. Costs what has passed, and at most one
-  /// question to the driver beside it, and what others have in hand is waited for. Returns how many were called.
+  /// Look after what waits: call at most `most` of the waiters whose values have passed, and return how many were
+  /// called. The cost is that of what has passed, and of at most one more question to the driver. Then wait until other
+  /// threads have called the waiters that they have in hand, unless this is called from within such a call.
   std::size_t settle(std::size_t most = ~std::size_t{0}) noexcept;
   /// Hand everything submitted so far to the device.
   void flush();
 
-  /// Whether the driver has `value` already.
+  /// Return whether the driver has `value` already.
   bool submitted(std::uint64_t value) const noexcept { return submitted_.load(std::memory_order_acquire) >= value; }
-  /// Block until the driver has `value`. False when the timeline is lost before.
+  /// Block until the driver has `value`. Returns false when the timeline is lost.
   bool wait_submitted(std::uint64_t value);
-  /// Make sure that a point covering `value` (already submitted) can be observed by the driver, and flushed.
+  /// Make sure that the driver can observe a point that covers `value`, and that this point is flushed. `value` must
+  /// already be submitted.
   void ensure_marked(std::uint64_t value);
 
-  /// Whether nobody will ever know when `value` is over: the native stream ended before it could be marked.
+  /// Return whether nobody will ever know when `value` is over, because the native stream ended before it could be
+  /// marked.
   [[nodiscard]] bool never_known(std::uint64_t value) const noexcept {
     return ended_unmarked_.load(std::memory_order_acquire) && marked_.load(std::memory_order_acquire) < value;
   }
-  /// Whether a driver error ended this timeline.
+  /// Return whether an error ended this timeline.
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  /// Throw the error that ended it, if any.
+  /// Throw the error that ended this timeline, if there was one.
   void throw_if_lost();
 
-  // Uses by those who name it: the native stream is there for as long.
+  // Uses by objects that name the stream. The native stream is there for as long as they are.
   void retain() noexcept { uses_.add(); }
-  /// As retain, unless the timeline is closed; for those that hold no such use.
+  /// As retain, for a caller that holds no such use. Returns false when the timeline is closed.
   bool try_retain() noexcept;
   void release() noexcept {
     if (!uses_.drop()) forget();
   }
-  // Uses by memory: live, and allocated or used here. Whether it has an owner who knows the native stream is not known.
+  // Uses by live memory that was allocated or used here. Whether an owner of that memory knows the native stream is not
+  // known.
   void retain_memory() noexcept { uses_.add_memory(); }
   void release_memory() noexcept;
-  /// The same for somebody who is no owner of memory: the native stream is not asked, whatever that loses.
+  /// As release_memory, for a caller that owns no memory: the native stream is not asked, whatever is lost by that.
   void release_unasked() noexcept;
   [[nodiscard]] bool closed() const noexcept { return uses_.ended(); }
 
@@ -187,59 +196,65 @@ class StreamState {
     if (kept_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
   }
 
-  /// What `owner` attached for that thread (0: for everybody), or null. The caller keeps the owner alive, and the stream.
+  /// Return what `owner` attached for that thread (0: for all threads), or null. The caller keeps the owner and the
+  /// stream alive.
   void* attached(const void* owner, sync::ThreadId thread = 0) const noexcept {
     for (const Attachment* one = attachments_.load(std::memory_order_acquire); one; one = one->next) {
       if (one->owner.load(std::memory_order_acquire) == owner && one->thread == thread) return one->object;
     }
     return nullptr;
   }
-  /// Attach `object` for `owner`, unless another thread was faster; return what is attached now. The caller holds a use.
-  /// Throws only for want of memory, and then attached nothing.
+  /// Attach `object` for `owner`, unless another thread was faster, and return what is attached now. The caller holds a
+  /// use. Throws only for want of memory, and then attached nothing.
   void* attach(const void* owner, sync::ThreadId thread, void* object, const AttachmentEvents* events);
 
  protected:
   virtual ~StreamState();
 
-  // The back half. The first group is called by one thread at a time, in timeline order, without the front's lock
-  // held; `value` is the operation's own. A function that throws has submitted nothing.
+  // The back half. The functions of the first group are called by one thread at a time, in timeline order, without the
+  // front half's lock. `value` is the value of the operation. A function that throws has submitted nothing.
   virtual void do_copy(const CopyOp& op, std::uint64_t value) = 0;
   virtual void do_fill(const FillOp& op, std::uint64_t value) = 0;
-  /// Native host function; only called when `calls_natively()`. Must not block. Takes `function` over only on success.
+  /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
+  /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);
-  /// Native wait for a point of `other`, which the driver already has; only called when `waits_natively(other)`.
-  /// `other.ensure_marked(wanted)` was called.
+  /// Put a native wait for a point of `other` on the stream. Called only when `waits_natively(other)`. The driver
+  /// already has the point, and `other.ensure_marked(wanted)` was called, except for a foreign stream's wait for
+  /// another backend.
   virtual void do_wait(StreamState& other, std::uint64_t wanted, std::uint64_t value);
-  /// Only called for what StreamOps::prefetches names.
+  /// Called only for memory and targets that StreamOps::prefetches accepts.
   virtual void do_prefetch(const PrefetchOp& op, std::uint64_t value);
   /// Make the completion of everything up to `value` observable (record an event, plan a semaphore signal).
   virtual void do_mark(std::uint64_t value) = 0;
-  /// Hand what is batched to the device; afterwards every marked value completes without further calls.
+  /// Hand everything that is batched to the device. Afterwards every marked value completes without further calls.
   virtual void do_flush() = 0;
 
-  // The second group is called by any thread at any time, also beside the first.
-  /// Largest value known to be complete: ask the driver. Throws when the device is lost.
+  // The functions of the second group are called by any thread at any time, even while one of the first group runs.
+  /// Ask the driver for the largest value that is known to be complete. Throws when the device is lost.
   virtual std::uint64_t do_poll() = 0;
-  /// Block until the marked and flushed `value` is complete. Negative timeout: no limit. Throws when lost.
+  /// Block until `value`, which is marked and flushed, is complete. A negative timeout means no limit. Throws when the
+  /// device is lost.
   virtual WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) = 0;
-  /// The device is lost: whether work put here still runs, on the host or on another device, which nobody can wait for.
+  /// Called when the device is lost. Return whether work that was put here still runs on the host or on another device,
+  /// where nobody can wait for it.
   virtual bool outlives_device() noexcept { return false; }
 
   virtual bool calls_natively() const noexcept { return false; }
   virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
-  /// True for a stream on which others put work natively (borrowed, or whose native handle was given out): every
-  /// position then is a new value, and nothing is ever held back in software: do_wait gets every wait, and a point of
-  /// the own backend only once the driver has it (`put` blocks until then: a device-side wait for work that is not
-  /// submitted can occupy the hardware queue which that work needs).
+  /// Return true for a stream on which others put work natively: it is borrowed, or its native handle was given out.
+  /// Then every position is a new value, and nothing is ever held back in software. do_wait gets every wait, but a
+  /// point of the stream's own backend only once the driver has that point. `put` blocks until then, because a
+  /// device-side wait for work that is not submitted can occupy the hardware queue that this work needs.
   virtual bool foreign() const noexcept { return false; }
-  /// The last use is gone. From now on the first group is not called for a foreign stream, whose native handle may end.
+  /// Called when the last use is gone. From now on the native handle of a foreign stream may be destroyed, and the
+  /// first group is not called for such a stream any more.
   virtual void do_close() noexcept {}
-  /// Nobody keeps the timeline any more. Default: delete this. Pending work must still complete.
+  /// Called when nobody keeps the timeline any more. Pending work must still complete. The default is `delete this`.
   virtual void destroy() noexcept { delete this; }
 
-  /// Everything up to `value` is complete; for back halves that know without being asked.
+  /// Say that everything up to `value` is complete; for back halves that know this without being asked.
   void complete(std::uint64_t value) noexcept;
-  /// End the timeline: every later call fails with this error. Reported once.
+  /// End the timeline: every later call fails with this error, which is reported once.
   void lose(std::exception_ptr error) noexcept;
 
  private:
@@ -263,7 +278,8 @@ class StreamState {
   // completion.cpp
   std::uint64_t position(MarkOp mark) noexcept;
   bool try_mark();
-  /// Needs the lock, or the turn: whether those who neither name it nor own memory of it may use the native stream.
+  /// Return whether callers that neither name the stream nor own memory of it may use the native stream. Needs the lock
+  /// or the turn.
   bool may_look() const noexcept { return !sealed_ && !forgotten_; }
 
   // loss.cpp
@@ -294,7 +310,7 @@ class StreamState {
   std::uint64_t seal() noexcept;
   [[nodiscard]] bool mark_for_good() noexcept;
   void end() noexcept;
-  /// What waits for the last value of a closed timeline, and what goes on with it on the library's thread.
+  /// Waits for the last value of a closed timeline, then tells the attachments on the library's thread.
   struct End : Waiter, Job {
     StreamState* of;
   };
@@ -314,45 +330,45 @@ class StreamState {
   DeviceState* device_;
   std::uint64_t id_;
   UseCount uses_;
-  sync::Atomic<std::uint32_t> kept_{1};  // all uses together, the worker, the queue of what waits, and each Kept
+  sync::Atomic<std::uint32_t> kept_{1};  // one for all uses, the worker, the queue of what waits, and each Kept
   sync::Atomic<Attachment*> attachments_{nullptr};
 
   sync::Mutex mutex_;
-  sync::Condition changed_;                   // queue_, the turn, submitted_, lost_
-  std::list<Pending> queue_;                  // held back, in order; the worker leaves the one it works on in front
-  sync::Plain<std::uint64_t> turn_ = 0;       // whose turn it is to be inside the first group
-  sync::Plain<std::uint64_t> next_turn_ = 0;  // whose it will be who asks next
-  sync::Plain<bool> inside_ = false;          // somebody is
+  sync::Condition changed_;                   // of queue_, the turn, submitted_ and lost_
+  std::list<Pending> queue_;                  // held back, in order; what the worker is doing stays in front
+  sync::Plain<std::uint64_t> turn_ = 0;       // ticket of the thread that may be inside the first group
+  sync::Plain<std::uint64_t> next_turn_ = 0;  // ticket for the next thread that asks
+  sync::Plain<bool> inside_ = false;          // a thread is inside the first group
   sync::Plain<bool> worker_ = false;          // a worker thread exists
-  sync::Plain<bool> mark_wanted_ = false;     // asked for while somebody else had the turn
+  sync::Plain<bool> mark_wanted_ = false;     // a mark was asked for while another thread had the turn
   bool forking_ = false;                      // a fork waits for the turn
   bool calling_ = false;                      // the worker is inside a host function
-  sync::Plain<bool> forgotten_ = false;       // foreign, and nobody names it: only owners of its memory ask the native stream
-  sync::Plain<bool> sealed_ = false;          // closed and foreign: the native stream is not used any more
+  sync::Plain<bool> forgotten_ = false;       // foreign, and nobody names it: only owners of its memory ask it
+  sync::Plain<bool> sealed_ = false;          // foreign and closed: the native stream is not used any more
   std::exception_ptr error_;
   sync::Atomic<bool> lost_{false};
-  sync::Atomic<bool> ended_unmarked_{false};  // lost by the refusal of its last mark
+  sync::Atomic<bool> ended_unmarked_{false};  // lost because its last mark was refused
   sync::Atomic<std::uint64_t> issued_{0};     // last value given out
   sync::Atomic<std::uint64_t> submitted_{0};  // last value the driver has
   sync::Atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
-  sync::Atomic<std::uint64_t> reached_{0};    // last value known complete
-  sync::Atomic<std::uint64_t> awaited_{0};    // last value that somebody waits for who does not use the timeline
+  sync::Atomic<std::uint64_t> reached_{0};    // last value known to be complete
+  sync::Atomic<std::uint64_t> awaited_{0};    // last value that is waited for without a use of the timeline
 
   End end_;
 
   sync::Mutex waiting_mutex_;
   WaiterQueue waiting_;
-  sync::Atomic<std::uint32_t> called_{0};  // threads that have some in hand, and call them
+  sync::Atomic<std::uint32_t> called_{0};  // threads that have waiters in hand and are calling them
   sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue
-  StreamState* next_watched_ = nullptr;  // of that thread
+  StreamState* next_watched_ = nullptr;  // in the list of that thread
 
   // For a forked child, in which the worker does not exist.
   enum class First : std::uint8_t { untouched, called, over };
   sync::Thread::id worker_id_;
-  sync::Atomic<First> first_{First::untouched};  // how far the worker is with the first of queue_
+  sync::Atomic<First> first_{First::untouched};  // how far the worker is with the first operation of queue_
   sync::Atomic<bool> orphaned_{false};           // queue_ is the parent's; needs a new worker when somebody asks
-  std::uint64_t inherited_ = 0;                  // last value of the parent's when work was held back then
-  ForkLink link_{*this};                         // last
+  std::uint64_t inherited_ = 0;                  // the parent's last value, if work was held back at the fork
+  ForkLink link_{*this};                         // must be the last member
 };
 
 }  // namespace weir::spi

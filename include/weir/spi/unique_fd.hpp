@@ -22,7 +22,8 @@ class UniqueFd {
   explicit operator bool() const noexcept { return fd_ >= 0; }
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept;
-  /// A second descriptor (close-on-exec) of the same file, its number at least `lowest` where the limit allows. Throws.
+  /// Return a second descriptor (close-on-exec) of the same file. Its number is at least `lowest` where the limit
+  /// allows that. Throws.
   [[nodiscard]] UniqueFd duplicate(int lowest = 0) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many use a timeline, of which sort, and the one step in which its use ends. Whoever finds a timeline by its
+// Counts the uses of a timeline, by sort. The use of a timeline ends in one step. A caller that finds a timeline by its
 // native handle holds no count yet: it either gains one before that step, or sees that the use has ended.
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace weir::spi {
 
-/// Two counts in one word. Those who *name* the timeline hold the first: a Stream, an Event. Memory that has no owner
-/// who could name it holds the second. Begins at one that names. Invariant: the word never grows again once it was
-/// zero.
+/// Two counts in one word. The first is of objects that *name* the timeline: Streams and Events. The second is of
+/// memory that was allocated or used on it. A new timeline has one that names. Invariant: once the word is zero, it
+/// never grows again.
 class UseCount {
  public:
-  /// By somebody who holds a count of either sort.
+  /// Add one, for a caller that already holds a count of either sort.
   void add() noexcept { word_.fetch_add(1, std::memory_order_relaxed); }
   void add_memory() noexcept { word_.fetch_add(memory, std::memory_order_relaxed); }
-  /// By somebody who holds none: one that names. False when the use has ended.
+  /// Add one that names, for a caller that may hold no count. Returns false when the use has ended.
   [[nodiscard]] bool try_add() noexcept {
     auto seen = word_.load(std::memory_order_relaxed);
     while (seen != 0) {
@@ -26,8 +26,8 @@ class UseCount {
     }
     return false;
   }
-  /// Give one up that names. False when it is the last of these: in the same step it has become one of memory, which
-  /// the caller holds, and so nothing ends before the caller has done what only it may do.
+  /// Give up one that names. Returns false when that was the last one. In the same step it has then become one of
+  /// memory, which the caller holds, so that nothing ends before the caller has done what only it may do.
   [[nodiscard]] bool drop() noexcept {
     auto seen = word_.load(std::memory_order_relaxed);
     for (;;) {
@@ -36,7 +36,7 @@ class UseCount {
       if (word_.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_relaxed)) return !last;
     }
   }
-  /// Give one of memory up. True when it was the last of all: the use has ended.
+  /// Give up one of memory. Returns true when that was the last one of either sort: the use has ended.
   [[nodiscard]] bool drop_memory() noexcept { return word_.fetch_sub(memory, std::memory_order_acq_rel) == memory; }
 
   [[nodiscard]] bool named() const noexcept { return names(word_.load(std::memory_order_acquire)) != 0; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What happens when a timeline has passed a value. StreamState::after puts it into the timeline's queue.
+// A waiter is what happens when a timeline has passed a value. StreamState::after puts it into the timeline's queue.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +13,21 @@ namespace weir::spi {
 
 class InHand;
 
-/// Stands in the queue of one timeline at a time, and asks for no memory there. It must not end while it does.
+/// Stands in the queue of one timeline at a time, and takes no memory for that. Must not be destroyed while it stands
+/// there.
 class Waiter {
  public:
-  /// Called once, on whichever thread looks, without any lock, with the waiter out of the queue: it may stand in
-  /// another one afterwards, or end. The timeline stays until the call is over. May take over what passed together with
-  /// it. Must be quick, must not wait and must not call a user's function.
+  /// Called once, without any lock, on the thread that sees that the value has passed. The waiter has left the queue:
+  /// it may be put into another queue, or destroyed. The timeline lives until the call returns. The function may take
+  /// over other waiters that passed at the same time. It must be quick, must not wait and must not call a user's
+  /// function.
   using Passed = void (*)(Waiter& self, InHand& others) noexcept;
 
   Waiter() noexcept = default;
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
-  /// Whether it stands in a queue. Only a forked child may ask: elsewhere it changes at any moment.
+  /// Return whether the waiter stands in a queue. Only a forked child may ask: elsewhere this changes at any moment.
   [[nodiscard]] bool stands() const noexcept { return stands_; }
 
  protected:
@@ -44,16 +46,16 @@ class Waiter {
   Passed passed_ = nullptr;
   std::uint64_t value_ = 0;
   Waiter *left_ = nullptr, *right_ = nullptr;
-  Waiter* same_ = nullptr;  // in a queue: more of that value; in hand: the next
+  Waiter* same_ = nullptr;  // in a queue: the next waiter for the same value; in hand: the next waiter
   bool stands_ = false;
 };
 
-/// Waiters in the order of their values. One that comes with the value of the one before it joins that one, without a
-/// search: buffers that are closed while a stream stands still all wait for the same value.
+/// Waiters in the order of their values. A waiter with the same value as the one that came before joins that one
+/// without a search: buffers that are closed while a stream stands still all wait for the same value.
 class WaiterQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return by_value_.empty(); }
-  /// The smallest. Not empty.
+  /// Return the smallest value. The queue must not be empty.
   [[nodiscard]] std::uint64_t first_value() const noexcept { return by_value_.first().value_; }
   void insert(Waiter& waiter) noexcept {
     if (latest_ && latest_->value_ == waiter.value_) {
@@ -64,7 +66,7 @@ class WaiterQueue {
     by_value_.insert(waiter);
     latest_ = &waiter;
   }
-  /// One with the smallest value. Not empty.
+  /// Take out a waiter with the smallest value. The queue must not be empty.
   Waiter& take_first() noexcept {
     Waiter& first = by_value_.first();
     if (first.same_) return *std::exchange(first.same_, first.same_->same_);
@@ -73,18 +75,18 @@ class WaiterQueue {
   }
 
  private:
-  PointQueue<Waiter, Waiter::Order> by_value_;  // one of each group that came in a row
-  Waiter* latest_ = nullptr;                    // of these
+  PointQueue<Waiter, Waiter::Order> by_value_;  // one of each group that came in a row with the same value
+  Waiter* latest_ = nullptr;                    // the one of these that came last
 };
 
-/// Waiters whose values one timeline has passed, out of its queue, which one thread calls one after another.
+/// Waiters that have left the queue of a timeline because it has passed their values. One thread calls them in turn.
 class InHand {
  public:
   InHand() noexcept = default;
   InHand(const InHand&) = delete;
   InHand& operator=(const InHand&) = delete;
 
-  /// Another one that waited for the same function, if it is the next. It is the caller's with take().
+  /// Return the next waiter if it has the same function, else null. take() gives that waiter to the caller.
   [[nodiscard]] Waiter* next(Waiter::Passed function) const noexcept {
     return first_ && first_->passed_ == function ? first_ : nullptr;
   }

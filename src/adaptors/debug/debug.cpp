@@ -14,8 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long, before it fails, an allocation waits for closed memory to be looked at; and how many bytes may wait for that
-// before allocations do some of the looking themselves.
+// How long an allocation that would fail waits for closed memory to be checked, and how many bytes may wait for their
+// check before allocations do some of the checking themselves.
 constexpr std::chrono::seconds patience{1};
 constexpr std::size_t most_waiting = std::size_t{16} << 20;
 
@@ -31,7 +31,7 @@ class Debug final : public detail::Adaptor<DebugResource> {
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = upstream_->stats().reserved;
     if (is_exportable()) detail::settle_lent();
-    quarantine_->drain();  // what was closed is looked at, and kept
+    quarantine_->drain();  // closed memory is checked, and kept
     quarantine_->give_back_kept(detail::Quarantine::Look::at_all);
     quarantine_->drain();
     upstream_->trim(bytes_to_keep);

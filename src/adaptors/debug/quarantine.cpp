@@ -14,7 +14,8 @@
 namespace weir::detail {
 namespace {
 
-// Of a parent's driver, or of one that ends with the process and calls everything complete.
+// Return whether the memory cannot be checked: it belongs to a parent's driver, or to one that ends with the process
+// and calls everything complete.
 bool out_of_sight(const spi::Segment& segment) noexcept {
   const auto ended = segment.device->backend->ended;
   return segment.device->inherited || (ended && ended());
@@ -69,7 +70,7 @@ void Quarantine::after(std::vector<spi::Point> points, Owned& guarded, Action ac
 }
 
 bool Quarantine::keeps(const Guarded& guarded) const noexcept {
-  // Who was given a descriptor may still read what another process wrote here.
+  // A process that was given a descriptor may still read what another process wrote here.
   return options_.poison && guarded.total() <= options_.quarantine_bytes &&
          !guarded.block->segment->exportable;
 }
@@ -113,7 +114,7 @@ void Quarantine::look(Owned guarded, const Places& places, bool poison, void (Qu
   (this->*next)(std::move(guarded));
 }
 
-// On a stream of its own, that no user waits for. Nothing else uses the memory.
+// Copy and fill on a helper stream, which no user waits for. Nothing else uses the memory.
 void Quarantine::look_on_device(Owned& guarded, const Places& places, bool poison,
                             void (Quarantine::*next)(Owned) noexcept) {
   spi::Block& block = *guarded->block;
@@ -140,7 +141,7 @@ void Quarantine::look_on_device(Owned& guarded, const Places& places, bool poiso
     if (!lost) self.judge_copy(*one, places, *copy);
     try {
       recycle_staging(std::move(*copy), stream);
-    } catch (const std::exception&) {  // closed, then
+    } catch (const std::exception&) {  // then the copy is closed instead
     }
     (self.*(lost ? &Quarantine::give_back : next))(std::move(one));
   });
@@ -234,7 +235,7 @@ bool Quarantine::give_back_some(std::chrono::steady_clock::time_point deadline) 
   return false;
 }
 
-// One look may be followed by another.
+// The check of the guards may be followed by a check of the poison.
 void Quarantine::drain() {
   constexpr int looks = 2;
   for (int i = 0; i < looks; ++i) queue_.drain();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What becomes of the memory of a debug resource once a buffer is closed: looked at, kept full of poison,
-// looked at again, given back. Outlives the resource as long as any of that is pending.
+// What happens to the memory of a debug resource after a buffer is closed: it is checked, kept full of poison, checked
+// again and given back. The quarantine outlives the resource as long as any of that is pending.
 
 #include <array>
 #include <atomic>
@@ -28,26 +28,27 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
   /// `how` is MemoryResource::deallocate_to, which only resources may call.
   Quarantine(ResourcePtr upstream, std::string name, const DebugOptions& options, GiveBack how);
 
-  /// A buffer that lives from now on; numbers it. Needs no memory.
+  /// Watch a buffer that lives from now on, and number it. Needs no memory.
   void watch(Live::node_type guarded) noexcept;
-  /// Its block came back, with uses that may be pending. Upstream gets it later.
+  /// Take back the block of a closed buffer. Its uses may be pending; upstream gets the block later.
   void closed(spi::Block& block) noexcept;
 
   enum class Look : std::uint8_t {
-    at_all,       ///< what only a device reaches goes to upstream later, once it was copied and looked at
-    where_quick,  ///< without looking where the host does not reach it: at once
+    at_all,       ///< check all memory; what only a device reaches goes to upstream later, after a copy was checked
+    where_quick,  ///< check what the host reaches; the rest goes to upstream at once, unchecked
   };
-  /// Give upstream everything that is kept. Whether there was anything.
+  /// Give upstream everything that is kept. Return whether there was anything.
   bool give_back_kept(Look look) noexcept;
-  /// Bytes that wait to be looked at.
+  /// Return the bytes that wait for a check.
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
-  /// Look at what can be looked at. Whether there was anything.
+  /// Check what can be checked. Return whether there was anything.
   bool settle() noexcept { return queue_.settle(); }
-  /// The same, and wait for it until `deadline`. Whether upstream got anything.
+  /// The same, and give upstream what is kept. Repeat this until upstream has got something, nothing waits any
+  /// more, or `deadline` has passed. Return whether upstream has got something.
   bool give_back_some(std::chrono::steady_clock::time_point deadline) noexcept;
-  /// Look at everything that was closed before, and wait for what that takes.
+  /// Check everything that was closed before this call, and wait until that is done.
   void drain();
-  /// The resource ends: keep nothing any more.
+  /// The resource ends: give back what is kept, and keep nothing from now on.
   void end() noexcept;
 
   [[nodiscard]] std::uint64_t violations() const noexcept {
@@ -56,20 +57,20 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
 
  private:
   using Owned = std::unique_ptr<Guarded>;
-  /// Places of one allocation that should hold one value.
+  /// A place in an allocation, all bytes of which should have one value.
   struct Expected {
     std::size_t begin, bytes;
     std::byte value;
-    const char* otherwise;  ///< what it means if they do not
+    const char* otherwise;  ///< what it means if they do not, for a report
   };
   using Places = std::array<Expected, 2>;  ///< the second may be empty
 
 
-  /// All uses are over.
+  /// Check the guards, once all uses of the memory are over.
   void look_at_guards(Owned guarded) noexcept;
   void look_at_poison(Owned guarded) noexcept;
-  /// Compare, fill all with poison if `poison` says so, then `next`: at once where the host reaches the
-  /// memory.
+  /// Check the places, fill the allocation with poison if `poison` is set, then call `next`. All of it happens at once
+  /// where the host reaches the memory.
   void look(Owned guarded, const Places& places, bool poison, void (Quarantine::*next)(Owned) noexcept);
   void look_on_device(Owned& guarded, const Places& places, bool poison,
                       void (Quarantine::*next)(Owned) noexcept);
@@ -87,7 +88,7 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
   const DebugOptions options_;
   const GiveBack give_back_;
   std::atomic<std::uint64_t> violations_{0};
-  std::atomic<bool> told_lost_{false};  // that the device is
+  std::atomic<bool> told_lost_{false};  // the loss of the device was reported
   std::atomic<std::size_t> waiting_bytes_{0};
   std::atomic<std::uint64_t> given_back_{0};  // blocks
   ReleaseQueue queue_;
@@ -95,7 +96,7 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
   ForkMutex mutex_;
   Live live_;
   std::uint64_t last_number_ = 0;
-  Guarded* oldest_ = nullptr;  // kept
+  Guarded* oldest_ = nullptr;  // of those that are kept
   Guarded* newest_ = nullptr;
   std::size_t kept_bytes_ = 0;
   bool ended_ = false;

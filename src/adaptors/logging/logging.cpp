@@ -32,7 +32,7 @@ std::uint64_t this_thread() noexcept {
   return id;
 }
 
-// What separates fields and lines must not be in one.
+// Replace control characters by spaces: a field must not contain what separates fields and lines.
 std::string cleaned(std::string text) {
   for (char& c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -151,7 +151,7 @@ class Logging final : public detail::Adaptor<LoggingResource> {
     return line.field(event.buffer).field(event.bytes).field(event.alignment).field(event.stream);
   }
 
-  const std::string about_, source_;  // device and resource; and as in the middle of a line
+  const std::string about_, source_;  // device and resource; `source_` has the separator in front
   TraceWriter writer_;
 };
 

@@ -40,7 +40,7 @@ void TraceWriter::write_all(Lock& lock) noexcept {
   if (!off_ && !filling_.empty()) write_out(lock);
 }
 
-// Also what others add meanwhile and will not write themselves.
+// Write the collected lines, and also those that other threads add meanwhile and will not write themselves.
 void TraceWriter::write_out(Lock& lock) noexcept {
   busy_ = true;
   do {
@@ -67,11 +67,11 @@ bool TraceWriter::write() noexcept {
   return false;
 }
 
-// The lines that the child inherits are the parent's to write; so is the file's position.
+// The parent writes the lines that the child inherits. The file's position is the parent's, too.
 void TraceWriter::fork(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return mutex_.lock();
   if (moment == spi::ForkMoment::child) {
-    new (&written_) std::condition_variable;  // the parent's threads wait on the old one for ever
+    new (&written_) std::condition_variable;  // the parent's threads wait on the old one forever
     off_ = true;
     filling_.clear();
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lines on their way to a file: collected by any thread in one of two buffers, while somebody writes the
-// other.
+// Lines on their way to a file. Threads collect them in one of two buffers while one thread writes the other.
 
 #include <condition_variable>
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace weir::detail {
 
-/// Allocates nothing once it is made, and never throws.
+/// Once it is made, it allocates nothing and never throws.
 class TraceWriter {
  public:
   /// Writes all of a text, or throws. Called by one thread at a time, without the lock.
@@ -43,10 +42,10 @@ class TraceWriter {
   const std::size_t most_;
   std::mutex mutex_;
   std::condition_variable written_;
-  std::vector<char> filling_, writing_;  // have room for what they ever hold
-  bool busy_ = false;                    // somebody writes writing_
+  std::vector<char> filling_, writing_;  // have room for the most that they ever hold
+  bool busy_ = false;                    // a thread writes writing_
   bool off_ = false;                     // writing failed, or this is a forked child
-  spi::ForkLink link_{*this};            // last
+  spi::ForkLink link_{*this};            // must be the last member
 };
 
 }  // namespace weir::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for the addresses that tracking keeps.
+// Turns the addresses that tracking keeps into names.
 #include <cxxabi.h>
 #include <dlfcn.h>
 
@@ -27,7 +27,7 @@ std::string demangled(const char* symbol) {
   return status == 0 && text ? text.get() : symbol;
 }
 
-// "weir::f(int)+0x12", or "module+0x1234" where no symbol tells, or the address.
+// Return "weir::f(int)+0x12", or "module+0x1234" when there is no symbol, or the address when there is no module.
 std::string name_of(void* return_address) {
   const auto address = reinterpret_cast<std::uintptr_t>(return_address);
   Dl_info info{};

@@ -17,7 +17,7 @@ struct Record {
   bool reported = false;
 };
 
-/// The buffers that live, by their blocks. Inserting and erasing need no memory.
+/// The live buffers, by their blocks. Inserting and erasing need no memory.
 class Book {
  public:
   using Records = std::map<const spi::Block*, Record>;
@@ -32,7 +32,8 @@ class Book {
     const std::scoped_lock lock(mutex_);
     ended = records_.extract(&block);
   }
-  /// In order of their numbers. `unreported`: only those that no report named, which counts as one.
+  /// List the buffers in the order of their numbers. With `unreported`, list only those that no report has named yet;
+  /// this call then counts as their report.
   [[nodiscard]] std::vector<TrackedBuffer> list(bool unreported) {
     std::vector<TrackedBuffer> all;
     {
@@ -78,7 +79,7 @@ class Tracking final : public detail::Adaptor<TrackingResource> {
     return block;
   }
 
-  // Before upstream may give the block to somebody else.
+  // Erase the record first: after that, upstream may give the block to somebody else.
   void do_deallocate(spi::Block& block) noexcept override {
     book_.erase(block);
     give_back(block);

@@ -143,7 +143,7 @@ bool Arena::merges(const Range* left, const Range* right) const noexcept {
          (left->state == Range::State::free || left->state == Range::State::bare);
 }
 
-// Both are in no index. The later of the two values holds for the whole.
+// Join two ranges that are in no index. The later of their two values holds for the whole.
 void Arena::join(Range& left, Range& right) noexcept {
   left.closed_at(std::max(left.closed_at(), right.closed_at()));
   left.granules = static_cast<std::uint32_t>(left.granules + right.granules);
@@ -152,7 +152,7 @@ void Arena::join(Range& left, Range& right) noexcept {
   recycle(right);
 }
 
-// Leave `granules` in `range`; what follows becomes a range of the same sort.
+// Leave `granules` in `range`. What follows becomes another range of the same sort, which is returned.
 Range& Arena::split(Range& range, std::uint64_t granules) noexcept {
   Range& rest = take_spare();
   rest.segment = range.segment;
@@ -176,7 +176,7 @@ void Arena::make_slabs(std::size_t count) {
   while (spare_count_ < count) {
     auto& slab = slabs_.emplace_back(std::clamp<std::size_t>(ranges_ / 8, 32, 256));
     ranges_ += slab.size();
-    for (std::size_t i = slab.size(); i != 0; --i) recycle(slab[i - 1]);  // the first is taken first
+    for (std::size_t i = slab.size(); i != 0; --i) recycle(slab[i - 1]);  // so the slab's first is taken first
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Free ranges of one owner: for small requests, and for large ones, so that no small buffer keeps much memory from going
-// back.
+// The free ranges of one owner. Those for small requests are kept apart from those for large requests, so that no small
+// buffer keeps a lot of memory from going back.
 
 #include <algorithm>
 
@@ -16,11 +16,11 @@ class FreeRanges {
 
   void insert(Range& range) noexcept { of(range).insert(range); }
   void remove(Range& range) noexcept { of(range).remove(range); }
-  /// As RangeIndex::take, among those.
+  /// As RangeIndex::take, among the ranges for large requests or among those for small ones.
   Range* take(std::uint64_t granules, Search search, bool large) noexcept {
     return (large ? large_ : small_).take(granules, search);
   }
-  /// The same for a large request that gets all of it: of at most an eighth more.
+  /// The same for a large request that gets the whole range: one with at most an eighth more.
   Range* take_whole(std::uint64_t granules) noexcept {
     Range* const range = large_.take(granules, Search::thorough);
     if (!range || range->granules <= granules + granules / 8) return range;
@@ -34,7 +34,7 @@ class FreeRanges {
     small_.for_each(function);
     large_.for_each(function);
   }
-  /// As RangeIndex::from_largest: those for large requests, then the others.
+  /// As RangeIndex::from_largest: first the ranges for large requests, then the others.
   template <class F>
   void from_largest(std::uint64_t least, F function) const {
     bool goes_on = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of addresses: what has memory, and what has none.
+// Ranges of addresses: which of them have memory, and which have none.
 #include <algorithm>
 
 #include "pool/arena/arena.hpp"
@@ -11,23 +11,24 @@ namespace {
 
 bool is_bare(const Range& range) noexcept { return range.state == Range::State::bare; }
 
-// Whether it can be a part of an opening.
+// Return whether the range can be part of an opening.
 bool opens(const Range* range) noexcept {
   return range && (is_bare(*range) || (range->state == Range::State::free && !range->shard));
 }
 
-/// Where a request could lie: `first`, its neighbours, and addresses behind all memory.
+/// Where a request could go: the ranges from `first` to `last`, and addresses behind all memory.
 struct Place {
   Range* first = nullptr;
   Range* last = nullptr;
   std::uint64_t lacks = ~std::uint64_t{0};  ///< granules without memory
-  std::uint64_t unused = 0;                 ///< of `first` or `last`, at the outer end, when that is bare
+  std::uint64_t unused = 0;                 ///< granules not needed at the outer end, where `first` or `last` is bare
   bool unused_in_front = false;
-  std::uint64_t behind = 0;  ///< granules after `last`, which is the region's last
-  std::uint64_t held = 0;    ///< granules with memory: where others lack the same, the most is used up
+  std::uint64_t behind = 0;  ///< granules after `last`, which then is the region's last range
+  std::uint64_t held = 0;    ///< granules with memory; of places that lack the same, the most is used up
 };
 
-/// From `first` on in one direction, until there are enough granules. Says what is found; false when too little.
+/// Go from `from` in one direction until there are enough granules. Set `place` to the result if that is better. Return
+/// false when there are too few granules.
 template <Range* Range::*step>
 bool reach(Range* from, std::uint64_t granules, std::uint64_t unit, Place& place) noexcept {
   std::uint64_t lacks = 0, held = 0;
@@ -70,7 +71,7 @@ void Arena::add_addresses(MemoryResource& owner, spi::Block& block) {
 
 std::optional<Arena::Opening> Arena::open(Region& region, std::uint64_t granules, std::uint64_t unit) {
   make_spare(2);
-  constexpr std::size_t a_few = 32, all = ~std::size_t{0};  // bare ranges, the largest first
+  constexpr std::size_t a_few = 32, all = ~std::size_t{0};  // bare ranges that are looked at, the largest first
   Place best;
   const auto look = [&](std::size_t most) {
     bare_.from_largest(1, [&](Range& bare) {
@@ -169,7 +170,7 @@ void Arena::strip(Range& stripped) noexcept {
   Region& region = *stripped.region;
   Range* const last = region.last;
   if (last->state != Range::State::bare) return;
-  bare_.remove(*last);  // addresses after all memory are no range
+  bare_.remove(*last);  // addresses behind all memory are no range
   region.last = last->before;
   (region.last ? region.last->after : region.first) = nullptr;
   recycle(*last);

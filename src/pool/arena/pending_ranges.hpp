@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Free ranges that one stream may use at once, and everybody else once that stream has passed the value at which they were
-// closed. Found by size for that stream, by value for the others.
+// Free ranges that one stream may use at once, and all other streams once that stream has passed the value at which the
+// range was closed. They are found by size for that stream, and by value for the others.
 
 #include "pool/arena/free_ranges.hpp"
 #include "weir/spi/point_queue.hpp"
@@ -19,12 +19,12 @@ class PendingRanges {
     by_size_.remove(range);
     by_value_.remove(range);
   }
-  /// The range that the others may have soonest. Not empty.
+  /// Return the range that other streams may have soonest. Must not be empty.
   [[nodiscard]] Range& first() const noexcept { return by_value_.first(); }
-  /// The value after which they may have all of them. Not empty.
+  /// Return the value after which other streams may have all ranges. Must not be empty.
   [[nodiscard]] std::uint64_t last() const noexcept { return by_value_.last().closed_at(); }
 
-  // As FreeRanges.
+  // The following are as in FreeRanges.
   Range* take(std::uint64_t granules, FreeRanges::Search search, bool large) noexcept {
     return taken(by_size_.take(granules, search, large));
   }

@@ -8,7 +8,7 @@ namespace weir::pool {
 namespace {
 
 constexpr int looked_at = 4;  // ranges of the request's own class, some of which are too small
-constexpr int looked_at_thoroughly = 64;  // for a better one
+constexpr int looked_at_thoroughly = 64;  // then a thorough search stops, if it has found one
 constexpr unsigned none = ~0U;
 
 }  // namespace
@@ -40,7 +40,7 @@ void RangeIndex::remove(Range& range) noexcept {
   range.previous = nullptr;
 }
 
-// The first non-empty list after `list`.
+// Return the first non-empty list after `list`, or `none`.
 unsigned RangeIndex::next_list(unsigned list) const noexcept {
   const auto level = list / parts, part = list % parts;
   const std::uint32_t above = part + 1 == parts ? 0 : parts_[level] & (~std::uint32_t{0} << (part + 1));
@@ -65,7 +65,7 @@ Range* RangeIndex::take(std::uint64_t granules, Search search) noexcept {
   return range;
 }
 
-// Of one list: the first that is large enough, or the smallest such.
+// Return from one list the first range that is large enough; in a thorough search, the smallest such that it sees.
 Range* RangeIndex::best_of(unsigned list, std::uint64_t granules, Search search) const noexcept {
   Range* best = nullptr;
   int looked = 0;

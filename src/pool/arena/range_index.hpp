@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Free ranges by size. Every operation costs the same however many there are: two-level segregated fit
-// (Masmano, Ripoll, Crespo, Real: "TLSF", 2004) with 32 classes to a doubling.
+// Free ranges by size. Every operation costs the same however many ranges there are: two-level segregated fit
+// (Masmano, Ripoll, Crespo, Real: "TLSF", 2004) with 32 classes per doubling.
 
 #include <array>
 #include <bit>
@@ -19,14 +19,15 @@ class RangeIndex {
   void insert(Range& range) noexcept;
   void remove(Range& range) noexcept;
   enum class Search { quick, thorough };
-  /// A range of at least `granules`, taken out, or null. Nearly the smallest: a quick search looks at a few of the
-  /// request's own class and then at the larger classes, a thorough one at all of its own.
+  /// Take out a range of at least `granules`, nearly the smallest such; null when none is found. A quick search looks
+  /// at a few ranges of the request's own class and then at the larger classes. A thorough search looks at all ranges
+  /// of that class, but stops after 64 when one of these fits.
   Range* take(std::uint64_t granules, Search search) noexcept;
   [[nodiscard]] bool empty() const noexcept { return levels_ == 0; }
-  /// Granules of the largest one; 0 when empty.
+  /// Return the granules of the largest range; 0 when there is none.
   [[nodiscard]] std::uint64_t largest() const noexcept;
 
-  /// Call `function` on every range; it may remove that one.
+  /// Call `function` on every range; `function` may remove that range.
   template <class F>
   void for_each(F function) const {
     for (auto levels = levels_; levels != 0; levels &= levels - 1) {
@@ -38,8 +39,8 @@ class RangeIndex {
       }
     }
   }
-  /// Call `function` on ranges from the largest list down to the one of `least` granules, until it returns false. The ranges
-  /// of the last list may have less. They stay where they are.
+  /// Call `function` on the ranges of each list, from the largest list down to that of `least` granules, until it
+  /// returns false. Some ranges of the last list may have less. The ranges stay where they are.
   template <class F>
   void from_largest(std::uint64_t least, F function) const {
     const auto lowest = list_of(least);
@@ -62,16 +63,16 @@ class RangeIndex {
   Range* best_of(unsigned list, std::uint64_t granules, Search search) const noexcept;
   static constexpr unsigned part_bits = 5, parts = 1U << part_bits;
   static constexpr unsigned most_levels = 34;  // up to 2^38 granules
-  // Level 0 has one list for each number of granules below 32; level n the sizes from 2^(n+4) granules on.
+  // Level 0 has one list for each number of granules below 32. Level n has the sizes from 2^(n+4) granules on.
   static unsigned list_of(std::uint64_t granules) noexcept {
     const auto low = static_cast<unsigned>(std::bit_width(granules | parts)) - 1 - part_bits;
     return low * parts + static_cast<unsigned>(granules >> low);
   }
   [[nodiscard]] unsigned next_list(unsigned list) const noexcept;
 
-  std::uint64_t levels_ = 0;  // bit: some part of that level has a range
+  std::uint64_t levels_ = 0;  // bit n: some list of level n has a range
   std::array<std::uint32_t, most_levels> parts_{};
-  std::array<Range*, most_levels * parts> heads_;  // set where the list holds any: making an index touches few pages
+  std::array<Range*, most_levels * parts> heads_;  // set only where a list holds any, so a new index touches few pages
 };
 
 }  // namespace weir::pool

@@ -7,8 +7,8 @@
 
 namespace weir::pool {
 
-// Large ranges keep their size: one that wastes more than 1/64 is left for a better match. The best lie in the request's
-// own class or at the beginning of the next.
+// Large ranges keep their size, so a range that would waste more than 1/64 is left for a better match. The best ranges
+// are in the request's own class or at the beginning of the next.
 Range* Cache::take_large(std::uint64_t wanted) noexcept {
   constexpr int looked_at = 4;
   const auto first = class_below(wanted);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a pool keeps for one thread on one stream: ranges that this stream may use again without waiting for anything.
-// All that a warm allocation touches; other threads look in rarely, and leave what they close at the door.
+// A warm allocation touches nothing else. Other threads rarely look inside; they leave at the door what they close.
 
 #include <array>
 #include <cstdint>
@@ -29,16 +29,16 @@ class alignas(64) Cache {
         shard(of),
         lock(thread) {}
 
-  /// Granules that a request for so many bytes needs.
+  /// Return the number of granules that a request for `bytes` needs.
   [[nodiscard]] std::uint64_t granules(std::size_t bytes) const noexcept {
     return (bytes + less_than_unit) / granule & whole_units;
   }
 
-  // Under `lock`.
+  // The following need `lock`.
 
-  /// A range for a request of `wanted` granules, at most `rounded_up_to`, or null.
+  /// Take a range for a request of `wanted` granules, at most `rounded_up_to`. Return null when there is none.
   Range* take(std::uint64_t wanted) noexcept { return pop(class_above(wanted)); }
-  /// The same for more.
+  /// The same for more granules than `rounded_up_to`.
   Range* take_large(std::uint64_t wanted) noexcept;
   void keep(Range& range) noexcept {
     const auto which = class_below(range.granules);
@@ -46,9 +46,10 @@ class alignas(64) Cache {
     cached_[which] = &range;
     present_[which / 64] |= std::uint64_t{1} << (which % 64);
   }
-  /// Keep what others have left at the door. Whether there was anything.
+  /// Keep what other threads have left at the door. Return whether there was anything.
   bool keep_returned() noexcept;
-  /// Take up to `most` ranges of classes [from, to) out, as a list through `next`; counts `most` down.
+  /// Take out up to `most` ranges of the classes [from, to). Return them as a list through `next`, and lower `most` by
+  /// their number.
   Range* take_some(std::size_t from, std::size_t to, std::size_t& most) noexcept;
   [[nodiscard]] bool empty() const noexcept;
   template <class F>
@@ -57,34 +58,35 @@ class alignas(64) Cache {
       for (; range; range = static_cast<const Range*>(range->next)) function(*range);
     }
   }
-  /// A buffer begins.
+  /// Begin a buffer of `bytes` in `range`, and count it.
   [[gnu::always_inline]] void begin(Range& range, std::size_t bytes) noexcept {
     range.size = bytes;
     range.owners.store(1, std::memory_order_relaxed);
     allocations_ += 1;
     peak_.raise(in_use_ += bytes);
   }
-  /// A buffer ends, by the owner.
+  /// Count a buffer that the owner thread has closed.
   void count_out(std::size_t bytes) noexcept {
     frees_ += 1;
     in_use_ -= bytes;
   }
   void count_miss() noexcept { misses_ += 1; }
 
-  // By anybody.
+  // Any thread may call the following.
 
-  /// Leave a range that the stream may use again.
+  /// Leave at the door a range that the stream may use again.
   void give_back(Range& range) noexcept { door_.push(range); }
-  /// Several, as a list through `next`.
+  /// The same for a list of ranges through `next`.
   void give_back(Range& first, Range& last) noexcept { door_.push(first, last); }
   [[nodiscard]] bool has_returned() const noexcept { return !door_.empty(); }
-  /// A buffer ends, not by the owner or not as usual. False when the pool has to count it; as CloseCount::add.
+  /// Count a buffer that another thread has closed, or that was not closed on the common path. Return false when the
+  /// pool has to count it, as CloseCount::add does.
   [[nodiscard]] bool close(std::size_t bytes) noexcept {
     others_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return closes.add();
   }
 
-  // Exact while nobody allocates or closes.
+  // The following are exact while no thread allocates or closes.
 
   [[nodiscard]] std::size_t live() const noexcept {
     return difference(allocations_, frees_ + closes.count());
@@ -96,22 +98,22 @@ class alignas(64) Cache {
   [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_; }
   [[nodiscard]] std::uint64_t hits() const noexcept { return difference(allocations_, misses_); }
 
-  const std::size_t less_than_unit;  ///< the pool's alignment, less one
-  const std::uint64_t whole_units;   ///< bits of a number of granules that are multiples of it
-  const sync::ThreadId owner;        ///< 0: of everybody who has no cache of its own
+  const std::size_t less_than_unit;  ///< the pool's alignment minus 1
+  const std::uint64_t whole_units;   ///< mask that rounds granules down to a multiple of that alignment
+  const sync::ThreadId owner;        ///< 0: shared by all threads that have no cache of their own
   spi::StreamState& stream;
   Shard& shard;
   detail::BiasedLock lock;
   CloseCount closes;
   WaitingGroup<Range> waiting;
 
-  // Under the pool's mutex.
-  Cache* next = nullptr;  ///< of the shard
+  // The pool's mutex guards these.
+  Cache* next = nullptr;  ///< in the list of the shard
   Cache* next_visited = nullptr;
-  std::size_t noted_in_use = 0;  ///< part of the pool's sum
+  std::size_t noted_in_use = 0;  ///< this cache's part of the pool's sum
 
  private:
-  // Written under `lock`, read by anybody.
+  // Written under `lock`, read by any thread.
   template <class T>
   class Counter {
    public:
@@ -136,21 +138,21 @@ class alignas(64) Cache {
     cached_[which] = static_cast<Range*>(range->next);
     return range;
   }
-  // Of counters that other threads raise meanwhile.
+  // Subtract counters that other threads may raise meanwhile: never less than 0.
   static std::uint64_t difference(std::uint64_t all, std::uint64_t some) noexcept {
     return all > some ? all - some : 0;
   }
 
-  Counter<std::size_t> in_use_;  // but for others_bytes_
+  Counter<std::size_t> in_use_;  // others_bytes_ not yet subtracted
   Counter<std::size_t> peak_;
   Counter<std::uint64_t> allocations_;
   Counter<std::uint64_t> frees_;
-  Counter<std::uint64_t> misses_;  // allocations that the cache did not have
+  Counter<std::uint64_t> misses_;  // allocations that the cache could not serve
   std::array<std::uint64_t, (classes + 63) / 64> present_{};
   std::array<Range*, classes> cached_{};
-  // Of other threads.
+  // Written by other threads.
   ReturnStack<Range> door_;
-  sync::Atomic<std::size_t> others_bytes_{0};  // that they closed, since keep_returned
+  sync::Atomic<std::size_t> others_bytes_{0};  // bytes that they closed since the last keep_returned()
 };
 
 }  // namespace weir::pool

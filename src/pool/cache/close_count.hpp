@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many buffers of a cache were closed by others than its owner, and what the pool wants to know of closes: in one word,
-// because a buffer that is not counted yet keeps its cache, its stream and its pool alive, and one that is counted does not.
+// How many buffers of a cache were closed by other threads or off the common path, and what the pool wants to hear of
+// closes. Both are in one word: a buffer that is not counted yet keeps its cache, its stream and its pool alive, and a
+// buffer that is counted does not.
 
 #include <cstdint>
 
@@ -11,16 +12,16 @@ namespace weir::pool {
 
 class CloseCount {
  public:
-  /// What a close means besides.
+  /// What else a close may mean.
   enum Flag : std::uint64_t {
-    unlisted = 1,   ///< the pool does not know that the cache has anything to give to others
-    orphaned = 2,   ///< nobody named the stream, and its shard holds a use of it for the live buffers
-    abandoned = 4,  ///< the pool goes when the last of these comes back
+    unlisted = 1,   ///< the pool does not know that the cache has anything to give to other streams
+    orphaned = 2,   ///< the stream was forgotten, and its shard holds a use of it for the live buffers
+    abandoned = 4,  ///< the pool has no handle, and may end when the shard's last buffer is closed
     releases = 8,   ///< the pool has a release threshold
   };
 
-  /// Count a close. False when there are flags: then nothing was done, and the pool has to do it, under its mutex. After true
-  /// the cache may be gone.
+  /// Count a close. Return false when there are flags: then it was not counted, and the pool has to do that under its
+  /// mutex. After true the cache may be gone.
   [[nodiscard]] bool add() noexcept {
     auto seen = word_.load(std::memory_order_relaxed);
     while ((seen & all_flags) == 0) {

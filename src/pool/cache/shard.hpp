@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a pool knows of one stream: a cache for each thread that uses it, the free ranges that this stream may use before
-// others, and how many ranges wait for it.
+// What a pool knows about one stream: a cache for each thread that uses the stream, the free ranges that this stream
+// may use before others, and how many ranges wait for it.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ class Shard {
   void for_each_cache(F function) const {
     for (Cache* cache = caches; cache; cache = cache->next) function(*cache);
   }
-  [[nodiscard]] std::size_t live() const noexcept {  ///< buffers; as Cache::live
+  [[nodiscard]] std::size_t live() const noexcept {  ///< buffers; as exact as Cache::live
     std::uint64_t sum = 0;
     for_each_cache([&](const Cache& cache) { sum += cache.live(); });
     return sum;
@@ -38,25 +38,26 @@ class Shard {
   const spi::Kept kept{stream};
   PoolResource& pool;
 
-  // Under the pool's mutex.
+  // The pool's mutex guards these.
   Cache* caches = nullptr;
   std::size_t cache_count = 0;
-  Cache* shared = nullptr;  ///< of them: for threads beyond the most that have their own
-  std::uint64_t flags = 0;  ///< that all of them have; CloseCount::Flag
-  std::size_t pins = 0;     ///< it stays while somebody asks the stream
-  sync::Atomic<bool> unlinked{false};  ///< on its way out: no event of the stream concerns it any more
-  std::unique_ptr<PendingRanges> pending;  ///< made when it is needed first
-  std::size_t unemptied = 0;  ///< caches that may have something for others
+  Cache* shared = nullptr;  ///< one of `caches`, for all threads that get none of their own
+  std::uint64_t flags = 0;  ///< CloseCount::Flag values that all of `caches` have
+  std::size_t pins = 0;     ///< while it is not 0 the shard stays, because somebody asks its stream
+  sync::Atomic<bool> unlinked{false};  ///< the shard is ending: no event of the stream concerns it any more
+  std::unique_ptr<PendingRanges> pending;  ///< made when it is first needed
+  std::size_t unemptied = 0;  ///< caches that may have ranges for other streams
   std::size_t awaited = 0;    ///< points of this stream that ranges of the pool wait for
-  std::uint64_t last_awaited = 0;  ///< the latest of them
-  std::size_t away = 0;       ///< its own ranges that wait for other streams
-  Shard* awaits = nullptr;    ///< pinned: the stream that one of these waits for
-  std::uint32_t ask_again = 1, until_asked = 1;  ///< after so many slow allocations
-  std::uint64_t last = 0;     ///< value of the closed stream
+  std::uint64_t last_awaited = 0;  ///< the latest of these points
+  std::size_t away = 0;       ///< its own ranges that wait in the queues of other streams
+  Shard* awaits = nullptr;    ///< shard of a stream that one of these waits for; pinned by this one
+  std::uint32_t ask_again = 1, until_asked = 1;  ///< slow allocations between questions to `awaits`, and until the next
+  std::uint64_t last = 0;     ///< last value of the stream, once it is closed
   bool closed = false;
-  bool over = false;          ///< and that value has passed
-  Shard *next = nullptr, *previous = nullptr;          ///< all of the pool
-  Shard *next_asked = nullptr, *previous_asked = nullptr;  ///< ring of those that have something to give, or are waited for
+  bool over = false;          ///< the stream is closed and has passed that value
+  Shard *next = nullptr, *previous = nullptr;          ///< in the list of all shards of the pool
+  /// In the ring of the shards that have something to give, or are waited for.
+  Shard *next_asked = nullptr, *previous_asked = nullptr;
 };
 
 }  // namespace weir::pool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ranges of one cache that wait for the same point of another stream. The first of them stands in that stream's queue for
-// all of them, so that closing the others needs neither the pool's mutex nor the stream's.
+// Ranges of one cache that wait for the same point of another stream. The first of them stands in that stream's queue
+// for all of them, so closing the others needs neither the pool's mutex nor the stream's.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace weir::pool {
 
-/// Linked through Node::next, but for the first, whose link is free for others. One thread at a time begins and joins, the
-/// cache's owner; whoever finds that the point of the first has passed takes all of them, once.
+/// A list through Node::next. The link of the first node is not part of it, and is free for other lists. Only one
+/// thread at a time, the cache's owner, begins and joins groups. The thread that finds that the first node's point has
+/// passed takes all nodes, once.
 template <class Node>
 class WaitingGroup {
  public:
-  static constexpr std::size_t most = 256;  ///< because the owner keeps all that comes back at once
+  static constexpr std::size_t most = 256;  ///< nodes; bounded because the owner keeps all that come back at once
 
-  /// False while there is a group that nobody has taken.
+  /// Begin a group with `first`. Return false while there is a group that nobody has taken.
   [[nodiscard]] bool begin(Node& first, const void* stream, std::uint64_t value) noexcept {
     if (latest_.load(std::memory_order_relaxed)) return false;
     stream_ = stream;
@@ -26,11 +27,11 @@ class WaitingGroup {
     latest_.store(&first, std::memory_order_release);
     return true;
   }
-  /// And one more may join.
+  /// Return whether there is a group that waits for this point and has room for one more.
   [[nodiscard]] bool waits_for(const void* stream, std::uint64_t value) const noexcept {
     return value_ == value && stream_ == stream && count_ < most && latest_.load(std::memory_order_relaxed);
   }
-  /// False when there is none any more. After true the node may be anybody's.
+  /// Join the group. Return false when it has been taken. After true the node may belong to any thread.
   [[nodiscard]] bool join(Node& node) noexcept {
     Node* latest = latest_.load(std::memory_order_relaxed);
     if (!latest) return false;
@@ -38,14 +39,15 @@ class WaitingGroup {
     count_ += 1;
     return latest_.compare_exchange_strong(latest, &node, std::memory_order_release, std::memory_order_relaxed);
   }
-  /// The latest of them, from which the links lead to the first.
+  /// Take the group. Return its latest node, from which the links lead to the first.
   [[nodiscard]] Node& take() noexcept { return *latest_.exchange(nullptr, std::memory_order_acquire); }
-  /// The same for a look, or null. While the links are followed, nobody may begin, join or take.
+  /// Return the latest node without taking the group; null when there is no group. While the caller follows the links,
+  /// nobody may begin, join or take.
   [[nodiscard]] const Node* latest() const noexcept { return latest_.load(std::memory_order_relaxed); }
 
  private:
   sync::Atomic<Node*> latest_{nullptr};
-  // Of the thread that begins and joins.
+  // Only for the thread that begins and joins.
   sync::Plain<const void*> stream_ = nullptr;
   sync::Plain<std::uint64_t> value_ = 0;
   sync::Plain<std::size_t> count_ = 0;

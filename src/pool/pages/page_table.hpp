@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which addresses of a paged region have memory, and in what pieces. Nothing here looks at buffers: arena.hpp does.
+// Which addresses of a paged segment have memory, and in which pages. Nothing here looks at buffers: arena.hpp does.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace weir::pool {
 
-/// All in granules, counted from the region's first; places of pages are multiples of `unit`. Used by the one thread that
-/// changes the pool's size.
+/// Everything is in granules, counted from the beginning of the segment. Pages begin and end at multiples of `unit`.
+/// Only the one thread that changes the pool's size uses the table.
 class PageTable {
  public:
   struct Page {
@@ -21,9 +21,9 @@ class PageTable {
 
   explicit PageTable(spi::PagedSegment& segment) noexcept;
 
-  const std::uint64_t unit;      ///< of the smallest page
+  const std::uint64_t unit;      ///< granules of the smallest page
 
-  /// Call `function` on the pages that lie inside [begin, end) as a whole, in order, until it returns false.
+  /// Call `function` on the pages that are wholly inside [begin, end), in order, until it returns false.
   template <class F>
   void inside(std::uint64_t begin, std::uint64_t end, F function) const {
     const auto last = std::min<std::uint64_t>(end / unit, units_.size());
@@ -33,9 +33,9 @@ class PageTable {
       at += std::max<std::uint64_t>(units, 1);
     }
   }
-  /// Put new memory there; as PagedSegment::add_page.
+  /// Put a page of new memory at `begin`, as PagedSegment::add_page does.
   bool add(std::uint64_t begin, std::uint64_t granules, Shortage& shortage);
-  /// Throws, and then the page is where it was.
+  /// Move a page to `to`. If this throws, the page is where it was.
   void move(const Page& page, std::uint64_t to);
   void end(const Page& page) noexcept;
 
@@ -43,7 +43,7 @@ class PageTable {
   void make_room(std::uint64_t begin);
 
   spi::PagedSegment& segment_;
-  std::vector<std::uint32_t> units_;  // of the page that begins at each unit; 0 where none does
+  std::vector<std::uint32_t> units_;  // size of the page that begins at each unit; 0 where none does
 };
 
 }  // namespace weir::pool

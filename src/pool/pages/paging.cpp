@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growth of a paged pool: memory that lies idle elsewhere is moved to where it is needed before new memory is made. The
-// driver is asked without the lock, by one thread at a time.
+// How a paged pool grows: it moves idle memory to where it is needed before it makes new memory. It asks the driver
+// without the lock, and in one thread at a time.
 #include <algorithm>
 #include <exception>
 #include <numeric>
@@ -15,16 +15,18 @@ namespace {
 
 using Page = PageTable::Page;
 
-// Of new memory. A driver needs some 40 microseconds for a page whatever its size, and only pages that lie idle as a whole
-// can move. So a request gets few pages, but not fewer than one in `most_pages` of what the pool has.
+// Pages of new memory. A driver needs some 40 microseconds for a page whatever its size, and only a page that is idle
+// as a whole can move. So a request gets few pages: at least `least_per_request` and at most `most_per_request`.
+// Within these bounds, a page has at most 1/`most_pages` of what the pool has together with the request.
 constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
 
-// For one request, if new pages have the memory of `worth_it` or more of the further ones. These are given back then, which
-// is half the work of moving, and the next time there are fewer.
+// Pages that move for one request. Beyond these, an idle page does not move if a new page would have the memory of
+// `worth_it` or more such pages. It is given back instead, which is half the work of moving it, and the next time there
+// are fewer pages.
 constexpr std::size_t most_moved = 24;
 constexpr std::uint64_t worth_it = 4;
 
-// Idle pages among which the largest are found, unless more are needed: there may be a great many.
+// Idle pages that are looked at to find the largest, unless more are needed: there may be a great many.
 constexpr std::size_t looked_at = 512;
 
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
@@ -34,8 +36,8 @@ std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t
 
 }  // namespace
 
-// Pages of memory that is free for every stream, the largest first: at least as many granules as are `wanted`, and among
-// so many pages, if there are.
+// Return pages of memory that is free for every stream, the largest first. They have at least `wanted` granules and are
+// at least `among` in number, if there are that many.
 std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, std::size_t among) const {
   std::vector<Idle> idle;
   std::uint64_t found = 0;
@@ -52,7 +54,8 @@ std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, s
   return idle;
 }
 
-// Take them out of everybody's sight. The result is in their order. Throws only for want of memory, and then did nothing.
+// Cut these pages out of the free ranges, so that nothing else finds them. The result is in their order. Throws only
+// for want of memory, and then has done nothing.
 std::vector<Range*> PoolResource::lift(const std::vector<Idle>& pages) {
   std::vector<Range*> lifted(pages.size());
   std::vector<std::size_t> order(pages.size());
@@ -69,7 +72,8 @@ std::vector<Range*> PoolResource::lift(const std::vector<Idle>& pages) {
   return lifted;
 }
 
-// Which idle pages go where, how much new memory the bare parts need besides, and which idle pages make up for that.
+// Decide which idle pages move where, how much new memory the bare parts need besides, and which idle pages are given
+// back to make up for it.
 PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves) const {
   Plan plan;
   std::vector<Page> gaps;
@@ -106,10 +110,11 @@ PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves)
   return plan;
 }
 
-// False when there is no memory, and then none of it is there. Counts in `done` the idle pages that are not where they were.
+// Carry out a plan. Return false when there is no memory; the opening then has none of the plan's memory. Count in
+// `done` the idle pages that are no longer where they were.
 bool PoolResource::carry_out(const Plan& plan, std::size_t& done, Shortage& shortage) {
   std::size_t added = 0;
-  // What others of the device have closed is freed when there is no memory.
+  // When there is no memory, free what others on the device have closed, and try again.
   const auto add = [&](const Page& page) {
     while (!pages_->add(page.begin, page.granules, shortage)) {
       if (!detail::settle_releases(upstream_->device().state())) return false;
@@ -137,7 +142,7 @@ bool PoolResource::carry_out(const Plan& plan, std::size_t& done, Shortage& shor
   return true;
 }
 
-// Its memory is elsewhere, or gone.
+// Make a range bare whose memory has moved elsewhere or is gone.
 void PoolResource::strip(Range& range) noexcept {
   if (!range.region->large) small_ -= range.granules;
   arena_.strip(range);
@@ -193,16 +198,16 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   return true;
 }
 
-// An eighth for small requests, if that is a page.
+// Give an eighth to small requests, if that is at least a page.
 bool PoolResource::add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage) {
   const auto small = granules / 8 / pages_->unit * pages_->unit;
   return (small == 0 || add_pages(small, false, lock, shortage, Use::new_only)) &&
          add_pages(granules - small, true, lock, shortage, Use::new_only);
 }
 
-// Give free memory back until at most `bytes_to_keep` are in no buffer.
+// Give free memory back until at most `bytes_to_keep` bytes are in no buffer.
 void PoolResource::end_pages(std::size_t bytes_to_keep, Lock& lock) {
-  if (growing_ && Growing::some()) return;  // two that grow would wait for each other; the next close tries again
+  if (growing_ && Growing::some()) return;  // two pools that grow would wait for each other; the next close tries again
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);
   const auto used = in_use();
