@@ -22,22 +22,22 @@ namespace {
 
 constexpr std::size_t most_lanes = 64;
 
-/// A stream of the application's, and ours beside it. Both are ordered after each other where memory changes
-/// hands, and only there. Between the calls that name the application's stream nobody may ask it, so a lane keeps
-/// its timeline as memory does.
+/// A stream of the application, and a stream of weir's own beside it. Each is ordered after the other where memory
+/// changes hands, and only there. Between the calls that name the application's stream, nobody may ask the driver about
+/// it. So a lane holds its timeline as live memory does.
 struct Lane {
   Lane(const Stream& theirs, Stream ours) : own(std::move(ours)), app_(theirs.state()) { app_.retain_memory(); }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
   ~Lane() { app_.release_unasked(); }
 
-  /// In a call that names it.
+  /// Return the application's stream. Use this only in a call that names that stream.
   [[nodiscard]] Stream app() const noexcept {
     (void)app_.try_retain();
     return Stream(spi::Ref<spi::StreamState>::adopt(&app_));
   }
 
-  /// Order `app` after what the resource put on `own`. Mostly that is nothing.
+  /// Order `app` after what the resource put on `own`. Usually there is nothing new.
   void take_over() {
     const std::scoped_lock lock(mutex);
     if (own.state().issued() <= covered) return;
@@ -51,15 +51,15 @@ struct Lane {
     const std::scoped_lock lock(mutex);
     const Event point = app().record();
     const auto value = own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
-    // A wait for its own past is nothing that `app` has to wait for. Were the point over, `value` might be
-    // another's.
+    // The wait that was just put on `own` is for `app`'s own past, so `app` need not wait for it. But if the point is
+    // complete already, put() may have added nothing, and `value` may be that of another operation.
     if (value == covered + 1 && !point.done()) covered = value;
   }
 
   const Stream own;
   std::mutex mutex;
-  std::uint64_t covered = 0;    // what is on `own` up to here, `app` is ordered after
-  std::uint64_t last_used = 0;  // guarded by the lock of all lanes
+  std::uint64_t covered = 0;    // `app` is ordered after everything on `own` up to this value
+  std::uint64_t last_used = 0;  // guarded by State::mutex
 
  private:
   spi::StreamState& app_;
@@ -94,7 +94,7 @@ struct Allocator::State {
     return address;
   }
 
-  /// Closed, and reported, when nothing is there.
+  /// Take the buffer at `address` out of the table. If there is none, report that and return a closed buffer.
   Buffer take(void* address) noexcept {
     Buffer buffer = buffers.take(address);
     if (buffer.is_closed()) {
@@ -104,7 +104,7 @@ struct Allocator::State {
     return buffer;
   }
 
-  /// Of handles that name no device.
+  /// Return the device for stream handles that name none.
   Gpu& gpu() const {
     const Device device = resource->device();
     return gpu_of(device.state().backend == backend() ? device.state() : cuda::device(0).state());
@@ -134,7 +134,7 @@ struct Allocator::State {
       if (auto known = find()) return known;
     }
     auto made = std::make_shared<Lane>(borrow(device_of_context(), native), Stream(resource->device()));
-    LanePtr oldest;  // ends after the lock
+    LanePtr oldest;  // destroyed after the lock is released
     const std::scoped_lock lock(mutex);
     if (auto known = find()) return known;
     if (lanes.size() >= most_lanes) oldest = take_oldest();
@@ -149,7 +149,7 @@ struct Allocator::State {
     for (const Device& one : devices()) {
       if (one.state().backend == backend() && gpu_of(one.state()).handle() == wanted) return one;
     }
-    return cuda::device(wanted);  // says which there are
+    return cuda::device(wanted);  // throws, and says which devices there are
   }
 
   LanePtr take_oldest() {
@@ -159,7 +159,7 @@ struct Allocator::State {
     return std::move(lanes.extract(oldest).mapped());
   }
 
-  using Key = std::pair<CUcontext, unsigned long long>;  // ids are never used again, handles are
+  using Key = std::pair<CUcontext, unsigned long long>;  // ids are never reused, handles are
   const ResourcePtr resource;
   const Stream sync;  // only the resource puts work on it
   BufferTable buffers;
@@ -195,7 +195,7 @@ void Allocator::deallocate(CUstream_st* stream, void* address) noexcept {
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     if (known && known->code() == Errc::device_lost) return;
-    block.owners.fetch_add(1);  // for ever
+    block.owners.fetch_add(1);  // never dropped again
     tell("cuda::Allocator::deallocate", std::to_string(block.size) + " bytes are leaked: " + error.what());
   }
 }

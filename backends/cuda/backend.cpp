@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that the core sees.
+// The backend's table, as the core sees it.
 #include "weir/spi/backend.hpp"
 
 #include <cstdlib>
@@ -18,12 +18,12 @@ namespace {
 
 spi::StreamState* create_stream(spi::DeviceState& device) { return GpuStream::create(gpu_of(device)); }
 
-// Everything of this backend is in one address space; the rest is staged by the core.
+// All memory of this backend is in one address space; for all other memory, the core stages the copies.
 bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept {
   return segment.device->backend == device.backend;
 }
 
-// To the host, and to devices that may use managed memory while the host does.
+// Managed memory can move to the host, and to devices that may use it while the host does.
 bool prefetches(const spi::DeviceState& device, MemoryKind kind, const spi::DeviceState& to) noexcept {
   const bool there = to.backend == device.backend ? to.find(MemoryKind::managed) != nullptr
                                                   : to.backend == host_device().state().backend;
@@ -43,7 +43,8 @@ std::vector<spi::DeviceState*> list(std::string& reason) {
       refused += (refused.empty() ? "" : "; ") + std::string(error.what());
     }
   }
-  // Others may not be missed by who asks for the one; only when there are none somebody reads the reason.
+  // An application that asks for one device may never notice that others are missing, so report those that were left
+  // out. `reason` is read only when there are no devices.
   if (!gpus.empty() && !refused.empty()) report({{}, "cuda", "left out: " + refused});
   reason = refused;
   std::vector<spi::DeviceState*> found;

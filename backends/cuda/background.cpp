@@ -18,7 +18,7 @@ void Background::run(std::function<void()> job) {
       std::thread([this] { work(); }).detach();
       ++threads_;
     } catch (...) {
-      if (threads_ == 0 || limit_ > 1) {  // nobody else is sure to come to it
+      if (threads_ == 0 || limit_ > 1) {  // no other thread is sure to run the job
         jobs_.pop_back();
         throw;
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Threads for what must not happen where it comes up: blocking waits, and the end of objects that a driver callback
-// may not destroy.
+// Threads for work that must not run where it comes up: blocking waits, and the destruction of objects that a driver
+// callback may not destroy.
 
 #include <condition_variable>
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace weir::cuda {
 
-/// Runs jobs on at most `limit` threads, started when all are busy and ended when they have nothing to do. Never
-/// destroyed, so that process exit has nothing to join.
+/// Runs jobs on at most `limit` threads. A thread is started when all others are busy, and ends when it has nothing to
+/// do. Never destroyed, so that process exit has nothing to join.
 class Background {
  public:
   explicit Background(std::size_t limit) noexcept : limit_(limit) {}
-  /// Throws when the job cannot be queued or its first thread cannot be started; then it will not run.
+  /// Queue a job. Throws when the job cannot be queued, or when the first thread for it cannot be started; then the job
+  /// does not run.
   void run(std::function<void()> job);
 
  private:
@@ -30,9 +31,9 @@ class Background {
   std::size_t idle_ = 0;
 };
 
-/// For jobs that wait: as many threads as there are waits.
+/// The threads for jobs that wait: as many as there are waits.
 Background& waiters();
-/// For jobs that only destroy something.
+/// The one thread for jobs that only destroy something.
 Background& reaper();
 
 }  // namespace weir::cuda

@@ -25,7 +25,7 @@ void BlockingFrees::forget() noexcept {
 void BlockingFrees::free(const Memory& memory) noexcept {
   Lock lock(mutex_);
   if (waits_ != 0) {
-    postponed_.push_back(memory);  // there is room
+    postponed_.push_back(memory);  // expect() made room
   } else {
     call(memory, lock);
   }
@@ -40,7 +40,7 @@ void BlockingFrees::free_unexpected(const Memory& memory) noexcept {
   free(memory);
 }
 
-// Streams whose waits for the host follow each other without a gap would else have all memory put off for ever.
+// Without this, streams that wait for the host one after another without a gap would put off all frees for ever.
 bool BlockingFrees::take_back(Memory& memory) noexcept {
   const Lock lock(mutex_);
   const auto same = [&memory](const Memory& one) {
@@ -89,7 +89,7 @@ bool BlockingFrees::settle() noexcept {
 
 void BlockingFrees::begin_wait() noexcept {
   Lock lock(mutex_);
-  ++waits_;  // before waiting, so that no other free begins
+  ++waits_;  // before the wait below, so that no further free begins
   none_runs_.wait(lock, [this] { return running_ == 0; });
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// cuMemFree and cuMemFreeHost: they wait until everything on the device is over, and meanwhile keep every call waiting
-// that puts work on it, of all threads (seen with driver 580.159; calls for mapped and stream-ordered memory do
-// neither). While a stream waits for the host, nobody may call them: what lets the stream go on may need the driver.
+// cuMemFree and cuMemFreeHost wait until all work on the device is complete. Meanwhile they block every call, of any
+// thread, that puts work on the device. (Seen with driver 580.159; the calls for mapped and stream-ordered memory do
+// neither.) Nobody may call them while a stream waits for the host: whatever lets the stream continue may need the
+// driver.
 
 #include <cuda.h>
 
@@ -15,12 +16,13 @@
 
 namespace weir::cuda {
 
-/// Those of all devices: streams wait for each other across devices, and so for the host. Never destroyed.
+/// The blocking frees of all devices. There is one object for all, because streams wait for each other across devices,
+/// and so for the host. Never destroyed.
 class BlockingFrees {
  public:
   static BlockingFrees& get() noexcept;
 
-  /// Memory that one of those calls frees.
+  /// Memory that cuMemFree or cuMemFreeHost frees.
   struct Memory {
     Gpu* gpu;
     MemoryKind kind;
@@ -29,34 +31,36 @@ class BlockingFrees {
     void* host = nullptr;
   };
 
-  /// Before memory is taken: have room for its free. Throws std::bad_alloc. `forget` it, if nothing was taken.
+  /// Make room to put off the free of memory that is about to be allocated. If the allocation fails, call `forget`.
+  /// Throws std::bad_alloc.
   void expect();
   void forget() noexcept;
-  /// Free memory that is not used any more, now or once no stream waits for the host. Failures are reported.
+  /// Free memory that is no longer in use: now, or as soon as no stream waits for the host. Failures are reported.
   void free(const Memory& memory) noexcept;
-  /// Memory that was not expected. Without room for its free, it is leaked.
+  /// Free memory for which `expect` was not called. If no room can be made for its free, the memory is leaked.
   void free_unexpected(const Memory& memory) noexcept;
-  /// Take back memory of this device, kind and size whose free was put off: fills in where it is. It is expected
-  /// already.
+  /// Take back memory of the same device, kind and size whose free was put off, and fill in its addresses. Such memory
+  /// needs no `expect`. False when there is none.
   bool take_back(Memory& memory) noexcept;
-  /// Free what can be freed now, and wait for what others free. True when there was anything.
+  /// Free what can be freed now. Unless a stream waits for the host, also wait for frees that other threads have begun.
+  /// Returns whether there was anything.
   bool settle() noexcept;
 
-  /// Around a stream's wait for the host. `begin_wait` waits for frees that the driver works on.
+  /// Call these around a stream's wait for the host. `begin_wait` waits for frees that the driver is working on.
   void begin_wait() noexcept;
   void end_wait() noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// Without the lock meanwhile.
+  /// Make the driver call. The lock is released meanwhile.
   void call(const Memory& memory, Lock& lock) noexcept;
   bool free_postponed(Lock& lock) noexcept;
 
   std::mutex mutex_;
   std::condition_variable none_runs_;
   std::size_t waits_ = 0, running_ = 0;
-  std::size_t expected_ = 0;  // as many can be put off without asking for memory
+  std::size_t expected_ = 0;  // frees for which postponed_ has room, so that putting them off needs no memory
   std::vector<Memory> postponed_;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What must be so while the driver is called, and as it was afterwards: the current context, the capture mode.
+// Scopes for driver calls: they set the current context and the capture mode, and restore both at the end.
 
 #include "driver.hpp"
 #include "errors.hpp"
 
 namespace weir::cuda {
 
-/// While it lives, calls of this thread are allowed although somebody captures a graph in global mode: none of weir's
-/// calls belongs to a capture, and without this an allocation or an event query would spoil it.
+/// While this object lives, this thread may make driver calls even if somebody captures a graph in global mode. None of
+/// weir's calls belongs to a capture. Without this object, an allocation or an event query would spoil the capture.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept { driver().ThreadExchangeStreamCaptureMode(&mode_); }
@@ -20,8 +20,9 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-/// Makes `context` current, restores what was current before, also none. Newer drivers need no current context where a
-/// stream or a pointer names it, older ones do; with the right one current already this costs 10 ns.
+/// Makes `context` current. The destructor restores what was current before, even if that was no context. Newer drivers
+/// need no current context for calls that name a stream or a pointer of it; older drivers do. If `context` is current
+/// already, this costs 10 ns.
 class ContextScope {
  public:
   explicit ContextScope(CUcontext context) {
@@ -43,8 +44,8 @@ class ContextScope {
   bool pushed_ = false;
 };
 
-/// The same for giving back, where nothing may be thrown. When the context cannot be made current, that is reported,
-/// and what was to be given back is leaked: `if (!scope) return`.
+/// The same for code that gives something back and must not throw. If the context cannot be made current, that is
+/// reported, and the caller leaks what it was to give back: `if (!scope) return`.
 class ReleaseScope {
  public:
   ReleaseScope(CUcontext context, const spi::DeviceState& device) noexcept {

@@ -11,12 +11,12 @@ namespace {
 
 CUdeviceptr address_of(const spi::Location& place) { return place.segment->address + place.offset; }
 
-// The device whose streams must touch the memory; null when every device's can.
+// Return the device whose streams must touch the memory; null when the streams of every device can.
 Gpu* home_of(const spi::Location& place) {
   return on_device(*place.segment) ? &gpu_of(*place.segment->device) : nullptr;
 }
 
-// The pattern of `width` bytes as it is met `bytes` later.
+// Return the pattern of `width` bytes as it appears `bytes` further on.
 std::uint64_t rotate(std::uint64_t pattern, std::uint32_t width, std::size_t bytes) {
   const auto shift = 8 * (bytes % width), bits = std::size_t{8} * width;
   const auto mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
@@ -24,8 +24,8 @@ std::uint64_t rotate(std::uint64_t pattern, std::uint32_t width, std::size_t byt
   return shift == 0 ? pattern : ((pattern >> shift) | (pattern << (bits - shift))) & mask;
 }
 
-// A fill as the driver's aligned fills: a few pieces up to the first aligned address, the pattern turned accordingly
-// from there on, a few pieces at the end.
+// A fill, made of the driver's aligned fills: a few pieces up to the first aligned address, then the body with the
+// pattern rotated to match, then a few pieces at the end.
 class Filler {
  public:
   Filler(CUstream stream, CUdeviceptr at, std::uint64_t pattern, std::uint32_t width, bool on_host)
@@ -47,7 +47,7 @@ class Filler {
   }
 
  private:
-  /// Less than one pattern, by its own alignment.
+  /// Fill less than one pattern, in pieces as large as the alignment of the address allows.
   void pieces(std::size_t bytes) {
     while (bytes != 0) {
       std::uint32_t step = 1;
@@ -57,7 +57,8 @@ class Filler {
     }
   }
 
-  /// `bytes` of the low `width` bytes of the pattern, at an address of that alignment; then turns the pattern on.
+  /// Fill `bytes` with the low `width` bytes of the pattern, at an address aligned to that; then rotate the pattern for
+  /// what follows.
   void plain(std::size_t bytes, std::uint32_t width) {
     const auto count = bytes / width;
     const auto value = static_cast<unsigned int>(pattern_);
@@ -74,8 +75,8 @@ class Filler {
     pattern_ = rotate(pattern_, width_, bytes);
   }
 
-  /// 8-byte patterns: every other word each, for a first part; then copies that double what is there. Not on the host,
-  /// where the driver would copy on this thread.
+  /// Fill with an 8-byte pattern. Two fills of every other 32-bit word make a first part; then copies double what is
+  /// there. On the host the two fills make all of it, because the driver would run the copies on this thread.
   void wide(std::size_t bytes) {
     constexpr std::size_t first = std::size_t{1} << 20;
     std::size_t done = on_host_ ? bytes : std::min(bytes, first);
@@ -123,7 +124,7 @@ void GpuStream::run_on(Gpu& home, Work work) {
     const Turn turn(*this);
     check(driver().StreamWaitEvent(turn.handle(), after->handle, 0), "cuStreamWaitEvent", device());
   } catch (...) {
-    // Part of the work may be there, and this stream would not wait for it: the host does.
+    // Part of the work may be on the side stream already. This stream would not wait for it, so the host does.
     side.synchronize();
     throw;
   }
@@ -132,7 +133,7 @@ void GpuStream::run_on(Gpu& home, Work work) {
 void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
   const CUdeviceptr to = address_of(op.dst), from = address_of(op.src);
   if (on_host(*op.dst.segment) && on_host(*op.src.segment)) {
-    // The driver would do it on this thread, after waiting for the stream.
+    // The driver would copy on this thread, after waiting for the stream.
     std::function<void()> copy = [to = op.dst.segment->host + op.dst.offset,
                                   from = op.src.segment->host + op.src.offset,
                                   bytes = op.bytes] { std::memcpy(to, from, bytes); };
@@ -145,7 +146,7 @@ void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
     return check(driver().MemcpyPeerAsync(to, target->context(), from, source->context(), op.bytes, turn.handle()),
                  "cuMemcpyPeerAsync", op.bytes, " bytes from ", *source, " to ", *target);
   }
-  // The driver finds out whose memory it is. Streams of another device than the memory's are not known to be taken.
+  // The driver finds out whose memory it is. It is not known to accept a stream of a device other than the memory's.
   Gpu* const home = target ? target : source;
   const auto copy = [&](CUstream stream) {
     check(driver().MemcpyAsync(to, from, op.bytes, stream), "cuMemcpyAsync", op.bytes, " bytes on ", device());
@@ -155,7 +156,7 @@ void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
   copy(turn.handle());
 }
 
-// Memory of the host, and managed memory, are every context's.
+// Host memory and managed memory can be filled by streams of every context.
 void GpuStream::do_fill(const spi::FillOp& op, std::uint64_t /*value*/) {
   const auto fill = [&](CUstream stream) {
     Filler(stream, address_of(op.dst), op.pattern, op.pattern_bytes, on_host(*op.dst.segment)).run(op.bytes);

@@ -6,7 +6,7 @@
 namespace weir::cuda {
 namespace {
 
-constinit std::mutex one_at_a_time;  // both calls return at once
+constinit std::mutex one_at_a_time;  // both calls return without waiting
 
 }  // namespace
 

@@ -43,7 +43,7 @@ Gpu::Gpu(const spi::Backend& owner, int index) {
 bool Gpu::has(CUdevice_attribute attribute) const {
   int value = 0;
   const auto result = cuda::driver().DeviceGetAttribute(&value, attribute, handle_);
-  if (result == CUDA_ERROR_INVALID_VALUE) return false;  // newer than the driver
+  if (result == CUDA_ERROR_INVALID_VALUE) return false;  // the attribute is newer than the driver
   check(result, "cuDeviceGetAttribute", "device ", ordinal);
   return value != 0;
 }
@@ -71,7 +71,8 @@ void Gpu::list_kinds() {
     vmm.exportable = has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   }
   add(MemoryKind::pinned, true, dlpack_cuda_host, true);
-  // Without concurrent access the host may not touch managed memory while the device is busy, whatever it does.
+  // Without concurrent access, the host may not touch managed memory while the device is busy, whatever the device
+  // does.
   if (has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) add(MemoryKind::managed, true, dlpack_cuda_managed, true);
   default_kind = kinds.front().kind;
   staging_kind = MemoryKind::pinned;

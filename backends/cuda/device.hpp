@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One GPU: its primary context, and what streams and resources of it share.
+// One GPU: its primary context, and what its streams and resources share.
 
 #include <cuda.h>
 
@@ -15,11 +15,11 @@
 
 namespace weir::cuda {
 
-/// The primary context is retained on first use and never released: other libraries share it, and process exit takes
-/// it down. Everything here is thread-safe.
+/// The primary context is retained on first use and never released, because other libraries share it and process exit
+/// takes it down. Everything here is thread-safe.
 class Gpu final : public spi::DeviceState {
  public:
-  /// Reads the attributes only; makes no context. Throws when the driver refuses.
+  /// Read the attributes only; make no context. Throws when the driver refuses.
   Gpu(const spi::Backend& owner, int index);
 
   [[nodiscard]] CUdevice handle() const noexcept { return handle_; }
@@ -28,11 +28,11 @@ class Gpu final : public spi::DeviceState {
 
   CUcontext context();
   EventPool& events();  ///< of the primary context
-  ValueGates& gates();  ///< waits for what only the host can see
+  ValueGates& gates();  ///< for streams that wait for what only the host can see
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 
-  /// Bytes that the device reports as free; 0 when it does not say.
+  /// Return the bytes that the device reports as free; 0 when it does not say.
   std::size_t free_memory() noexcept;
 
  private:
@@ -51,13 +51,13 @@ class Gpu final : public spi::DeviceState {
   DriverPools pools_;
 };
 
-/// What describes a VMM allocation on the device with that ordinal.
+/// Return the properties of a VMM allocation on the device with this ordinal.
 CUmemAllocationProp vmm_properties(int ordinal, bool exportable) noexcept;
 
-/// The device's state as ours, for states of this backend.
+/// Return the device's state as a Gpu. Only for devices of this backend.
 inline Gpu& gpu_of(spi::DeviceState& device) noexcept { return static_cast<Gpu&>(device); }
 
-/// DLDeviceType of each place that CUDA memory can be.
+/// The DLDeviceType for each place where CUDA memory can be.
 inline constexpr std::int32_t dlpack_cuda = 2, dlpack_cuda_host = 3, dlpack_cuda_managed = 13;
 
 }  // namespace weir::cuda

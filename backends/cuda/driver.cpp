@@ -15,7 +15,7 @@
 namespace weir::cuda {
 namespace {
 
-// Plain pointers, so that nothing of this is torn down at exit.
+// Nothing here has a destructor, so nothing is torn down at exit.
 const Driver* loaded = nullptr;
 std::atomic<bool> forked{false};
 
@@ -65,7 +65,7 @@ const Driver* load(std::string& reason) {
     reason = "the CUDA driver cannot be loaded (" + std::string(why ? why : path) + "); install the NVIDIA driver";
     return nullptr;
   }
-  // The library stays loaded also when it is refused below: drivers do not like to be unloaded.
+  // The library stays loaded even if it is refused below: drivers do not like to be unloaded.
   static Driver table;
   const auto version_of = reinterpret_cast<VersionOf>(dlsym(library, "cuDriverGetVersion"));
   if (!version_of || version_of(&table.version) != CUDA_SUCCESS) {

@@ -8,10 +8,10 @@
 
 namespace weir::cuda {
 
-/// Oldest driver that this backend works with: stream ids came with 12.0.
+/// The oldest driver that this backend works with: stream ids came with 12.0.
 inline constexpr int oldest_driver = 12000;
 
-/// Forms of functions that newer headers declare otherwise.
+/// Earlier forms of functions that newer headers declare differently.
 namespace former {
 using MemPrefetchAsync = CUresult(CUDAAPI*)(CUdeviceptr, std::size_t, CUdevice, CUstream);
 }
@@ -23,22 +23,22 @@ struct Driver {
 #undef WEIR_CUDA_SYMBOL
   former::MemPrefetchAsync MemPrefetchAsync = nullptr;
   decltype(&::cuStreamGetGreenCtx) StreamGetGreenCtx = nullptr;  ///< null before 12.4
-  int version = 0;  ///< 1000 × major + 10 × minor, of the CUDA interface
+  int version = 0;  ///< of the CUDA interface: 1000 × major + 10 × minor
 };
 
-/// Load and initialise the driver, once: `WEIR_CUDA_LIBRARY` or libcuda.so.1. Null with one line in `reason` when there
-/// is none, it is too old, or it refuses.
+/// Load and initialise the driver, once. The library is `WEIR_CUDA_LIBRARY` or libcuda.so.1. Returns null, with one
+/// line in `reason`, when there is no driver, when it is too old, or when it refuses.
 const Driver* load_driver(std::string& reason);
 
-/// The loaded driver. Only after load_driver succeeded.
+/// Return the loaded driver. Call this only after load_driver succeeded.
 const Driver& driver() noexcept;
-/// The same, or null: for places that may run without one.
+/// Return the loaded driver, or null when there is none. For code that may run without a driver.
 const Driver* driver_if_loaded() noexcept;
 
-/// "CUDA driver 13.0 (580.65.06)"; the kernel module's version is left out where it cannot be read.
+/// Return text such as "CUDA driver 13.0 (580.65.06)". The kernel module's version is left out where it cannot be read.
 std::string describe_driver();
 
-/// Whether this process was forked from one that had loaded the driver. CUDA does not work in such a child.
+/// Return whether this process was forked from one that had loaded the driver. CUDA does not work in such a child.
 bool forked_after_load() noexcept;
 
 }  // namespace weir::cuda

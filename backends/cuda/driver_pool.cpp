@@ -19,12 +19,12 @@ namespace weir::cuda {
 
 DriverPool::~DriverPool() {
   if (!made()) return;
-  if (gpu_.inherited) {  // a thread of the parent may have had the lock of the events when it forked
+  if (gpu_.inherited) {  // when the parent forked, one of its threads may have held the lock of the events
     (void)new (std::nothrow) Frees(std::move(frees_));
     return;
   }
   const ReleaseScope scope(gpu_.context(), gpu_);
-  see_frees();  // so that an application may destroy its streams beside this
+  see_frees();  // so that an application may destroy its streams at the same time
   report_failure(destroy_stream(frees_on_), "cuStreamDestroy", gpu_);
   report_failure(destroy_pool(made()), "cuMemPoolDestroy", gpu_);
 }
@@ -68,28 +68,28 @@ CUmemoryPool DriverPool::make() {
   return pool;
 }
 
-// A context of the application may end at any time, and its events with it: frees there are not remembered, and trim()
-// does not wait for them.
+// A context of the application may end at any time, and its events end with it. So frees in such a context are not
+// remembered, and trim() does not wait for them.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
   if (stream.context() == gpu_.context()) remember_free(stream.id(), native);
 }
 
-// What cuMemFree takes back, a driver may count as used for long; what was freed in order is free once the host has
-// seen it.
+// Free in stream order, and not with cuMemFree: a driver may count memory that cuMemFree took back as used for a long
+// time. Memory that was freed in stream order is free once the host has seen the free.
 bool DriverPool::free(CUdeviceptr address) noexcept {
-  constexpr std::uint64_t own = 0;  // no stream has this number
+  constexpr std::uint64_t own = 0;  // no stream has this id
   const ReleaseScope scope(gpu_.context(), gpu_);
-  if (!scope) return true;  // that was reported, and the memory stays the driver's
+  if (!scope) return true;  // the failure is reported, and the driver keeps the memory
   if (driver().MemFreeAsync(address, frees_on_) != CUDA_SUCCESS) return false;
   remember_free(own, frees_on_);
   return true;
 }
 
-// The driver takes memory for free only when the host has seen the free. An event after it is what the host can look
-// at.
+// The driver treats memory as free only once the host has seen the free. The host sees it through an event that is
+// recorded after the free.
 void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept try {
   constexpr std::size_t few = 32;
-  constexpr int tries = 8;  // nobody asks for this event later, and without it the memory stays the driver's
+  constexpr int tries = 8;  // nobody records the event later, and without it the driver keeps the memory
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
     std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second); });
@@ -101,7 +101,7 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept t
     if (driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS) return;
   }
   frees_.erase(found);
-} catch (const std::exception&) {  // trim() does not wait for it
+} catch (const std::exception&) {  // trim() does not wait for this free
 }
 
 bool DriverPool::is_over(const PooledEvent& event) const noexcept {
@@ -110,7 +110,7 @@ bool DriverPool::is_over(const PooledEvent& event) const noexcept {
   return state == CUDA_SUCCESS;
 }
 
-// Those that are over. For some drivers the host has seen only what it waited for.
+// Synchronize with the frees that are complete, because for some drivers the host has seen only what it waited for.
 void DriverPool::see_frees() noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [stream, free] : frees_) {
@@ -118,7 +118,8 @@ void DriverPool::see_frees() noexcept {
   }
 }
 
-// Without the lock. Those that the driver could not wait for are the next call's, but where newer ones stand for them.
+// Wait without the lock. Frees that the driver could not wait for are left to the next call, unless their stream has a
+// newer free.
 void DriverPool::wait_for_frees() noexcept {
   Frees frees;
   {
@@ -150,13 +151,13 @@ void DriverPool::count(ResourceStats& stats) const noexcept {
 
 void DriverPool::trim(std::size_t bytes_to_keep, bool may_wait) noexcept {
   if (!made() || gpu_.inherited) return;
-  const ReleaseScope scope(gpu_.context(), gpu_);  // also without the context: the calls name what they mean
+  const ReleaseScope scope(gpu_.context(), gpu_);  // go on even if this fails: the calls name what they work on
   may_wait ? wait_for_frees() : see_frees();
-  std::size_t keep = 0;  // what is in use stays whatever this says, and may look like more than it is
+  std::size_t keep = 0;  // memory in use stays, whatever this is; the driver may overstate how much that is
   if (bytes_to_keep != 0) {
     const auto used = ask(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     keep = used + std::min(bytes_to_keep, SIZE_MAX - used);
-    if (keep >= ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)) return;  // drivers round it up, beyond the largest number
+    if (keep >= ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)) return;  // drivers round it up, which may overflow
   }
   const auto trimmed = driver().MemPoolTrimTo(made(), keep);
   if (is_last_answer(trimmed)) lost_ = true;
@@ -170,7 +171,7 @@ bool DriverPool::release_unused() noexcept {
   return ask(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) < before;
 }
 
-// The plain resource's: it keeps all that it ever took, until somebody trims it or memory runs out.
+// The source of a plain resource. It keeps all memory that it ever took until somebody trims it or memory runs out.
 std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind) {
   if (kind != MemoryKind::async) return nullptr;
   return std::make_shared<DriverPool>(gpu_of(device), std::numeric_limits<std::size_t>::max(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Pools of the driver: what is freed goes to them and not to the device.
+// Memory pools of the driver. Freed memory goes back to the pool and not to the device.
 
 #include <cuda.h>
 
@@ -19,8 +19,8 @@ namespace weir::cuda {
 class Gpu;
 class GpuStream;
 
-/// A pool of the driver that is one resource's alone, made when it is first used. Destroying it leaves its live
-/// allocations valid.
+/// A driver pool that belongs to one resource alone and is made on first use. When it is destroyed, its live
+/// allocations stay valid.
 class DriverPool final : public spi::Source, public std::enable_shared_from_this<DriverPool> {
  public:
   /// `max_size` 0 means no limit.
@@ -30,27 +30,28 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   DriverPool& operator=(const DriverPool&) = delete;
   ~DriverPool() override;
 
-  /// Throws unsupported when the driver cannot limit a pool.
+  /// Return the driver's pool; the first call makes it. Throws unsupported when there is a `max_size` and the driver
+  /// cannot limit a pool.
   CUmemoryPool handle();
   [[nodiscard]] std::size_t max_size() const noexcept { return max_size_; }
 
-  /// Memory of it was freed in order on that stream, whose context is current.
+  /// Remember that memory of this pool was freed in stream order on `stream`, whose context is current.
   void freed_on(const GpuStream& stream, CUstream native) noexcept;
-  /// Free memory of it whose allocation and last use are over. False when the driver refuses.
+  /// Free memory of this pool whose allocation and last use are complete. False when the driver refuses.
   [[nodiscard]] bool free(CUdeviceptr address) noexcept;
-  /// Give back what nobody uses, without waiting. True when there was something.
+  /// Give back memory that nobody uses, without waiting. True when there was some.
   bool release_unused() noexcept;
 
   void count(ResourceStats& stats) const noexcept override;
   void trim(std::size_t bytes_to_keep, bool may_wait) noexcept override;
 
  private:
-  using Frees = std::map<std::uint64_t, EventRef>;  ///< by stream, the last of each; the host may not have seen it
+  using Frees = std::map<std::uint64_t, EventRef>;  ///< last free of each stream, by id; the host may not have seen it
 
   CUmemoryPool make();
   void remember_free(std::uint64_t stream, CUstream native) noexcept;
   [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
-  /// 0 when the driver does not say.
+  /// Return an attribute of the driver's pool; 0 when the driver does not say.
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
   void wait_for_frees() noexcept;
   void see_frees() noexcept;
@@ -59,19 +60,19 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;
   std::atomic<CUmemoryPool> handle_{nullptr};
-  CUstream frees_on_ = nullptr;            // with the handle
-  mutable std::atomic<bool> lost_{false};  // with the device: what it holds is the driver's
+  CUstream frees_on_ = nullptr;            // made with the handle
+  mutable std::atomic<bool> lost_{false};  // lost with the device: the driver keeps what the pool holds
 
   std::mutex mutex_;
   Frees frees_;
-  std::size_t most_frees_ = 0;  // until those that are over are forgotten
+  std::size_t most_frees_ = 0;  // with this many, complete ones are forgotten
 };
 
-/// All of a device.
+/// All driver pools of one device.
 class DriverPools {
  public:
   void add(const std::shared_ptr<DriverPool>& pool);
-  /// For a device that has no memory left. True when there was something.
+  /// Give back unused memory of all pools, because the device has no memory left. True when there was some.
   bool release_unused() noexcept;
 
  private:

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds rest_of_process{1};
 ProcessEnds::ProcessEnds(const char* call)
     : Error(Errc::device_lost, std::string(call) + ": CUDA cannot be used any more: the process is ending") {}
 
-// After the driver's own handler was registered, and so called before it.
+// Registered after the driver's own handler, and so called before it.
 void watch_end_of_process() noexcept {
   std::atexit([] { ending.store(pthread_self()); });
 }

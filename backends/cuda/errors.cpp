@@ -52,7 +52,7 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& category() noexcept {
-  // Not from the heap: for reports that there is no memory.
+  // Not on the heap, because it also serves reports that there is no memory.
   alignas(Category) static std::byte place[sizeof(Category)];
   static const auto& instance = *new (place) Category;
   return instance;
@@ -76,7 +76,7 @@ std::string describe(CUresult result) {
 void fail(CUresult result, const char* call, const std::string& what) {
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   CUcontext current = nullptr;
-  const Driver* const cu = driver_if_loaded();  // it may be what could not be loaded
+  const Driver* const cu = driver_if_loaded();  // null when the driver itself could not be loaded
   if (cu && cu->CtxGetCurrent(&current) == CUDA_SUCCESS) HostCalls::get().notice(result, current);
   if (!find_sticky(result) && is_last_answer(result)) {
     throw Error(Errc::device_lost, std::string(call) + (what.empty() ? "" : ": " + what) + ": " + describe(result) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the driver answers, as weir's errors: category "cuda", portable conditions, messages that name call and sizes.
+// The driver's results as weir's errors: the category "cuda", portable conditions, and messages that name the call and
+// the sizes.
 
 #include <cuda.h>
 
@@ -13,19 +14,20 @@
 
 namespace weir::cuda {
 
-/// Category whose values are CUresult.
+/// Return the category whose values are CUresult.
 const std::error_category& category() noexcept;
 
 inline std::error_code code_of(CUresult result) noexcept { return {static_cast<int>(result), category()}; }
 
-/// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"; and what follows of it, when it is the driver's last answer.
+/// Return text such as "CUDA_ERROR_INVALID_VALUE (1): invalid argument". For a sticky error (sticky_errors.hpp), the
+/// text also says what follows from it.
 std::string describe(CUresult result);
 
-/// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …"; ProcessEnds when the driver is gone.
+/// Throw weir::Error "`call`: `what`: CUDA_ERROR_… (…): …", or ProcessEnds when the driver is gone.
 [[noreturn]] void fail(CUresult result, const char* call, const std::string& what);
 
-/// Report a failure in a place that must not throw. Silent when the driver is gone (process exit), and after the first
-/// time for answers that every later call gets, too.
+/// Report a failure in a place that must not throw. Silent when the driver is gone (process exit). Of the sticky
+/// errors, which every later call returns too, only the first one is reported.
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept;
 
 namespace detail {
@@ -37,7 +39,7 @@ void append(std::string& text, T number) {
 }
 }  // namespace detail
 
-/// Throw when `result` is a failure. `parts` (text, numbers, devices) say what was tried; they are read only then.
+/// Throw when `result` is a failure. `parts` (text, numbers, devices) say what was tried and are read only then.
 template <class... Parts>
 void check(CUresult result, const char* call, const Parts&... parts) {
   if (result == CUDA_SUCCESS) [[likely]]

@@ -16,7 +16,7 @@ void ref_release(PooledEvent* event) noexcept {
 
 EventPool& EventPool::of(CUcontext context) {
   static auto& mutex = *new std::mutex;
-  static auto& pools = *new std::map<unsigned long long, EventPool*>;  // by id: handles are used again
+  static auto& pools = *new std::map<unsigned long long, EventPool*>;  // by id, because handles are reused
   unsigned long long id = 0;
   check(driver().CtxGetId(context, &id), "cuCtxGetId");
   const std::scoped_lock lock(mutex);

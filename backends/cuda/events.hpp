@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Driver events that are used again and again. An event belongs to one context: recorded elsewhere, it fails.
+// Driver events that are reused. An event belongs to one context: recording it in another context fails.
 
 #include <cuda.h>
 
@@ -14,8 +14,8 @@ namespace weir::cuda {
 
 class EventPool;
 
-/// One CUevent with its owners: the stream that recorded it and the threads that wait for it. It is recorded again
-/// only after all of them let it go.
+/// One CUevent with its owners: the stream that recorded it and the threads that wait for it. It is recorded again only
+/// after all of them have released it.
 struct PooledEvent {
   CUevent handle = nullptr;
   EventPool* pool = nullptr;
@@ -26,17 +26,17 @@ void ref_retain(PooledEvent* event) noexcept;
 void ref_release(PooledEvent* event) noexcept;
 using EventRef = spi::Ref<PooledEvent>;
 
-/// Free list of one context's events. Never destroyed: the context may go before, and takes its events along.
+/// The free list of one context's events. Never destroyed: the context may end earlier, and its events end with it.
 class EventPool {
  public:
   explicit EventPool(CUcontext context) noexcept : context_(context) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// The pool of a context that is not a device's primary one; the same for the same context.
+  /// Return the pool of a context that is not a device's primary one. The same context always gives the same pool.
   static EventPool& of(CUcontext context);
 
-  /// An event to record, without timing. Throws what cuEventCreate refuses.
+  /// Return an event to record, without timing. Throws when cuEventCreate refuses.
   EventRef take();
 
  private:

@@ -54,7 +54,7 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
   auto* call = static_cast<Call*>(data);
   {
     const std::scoped_lock lock(get().mutex_);
-    if (!call->function) return;  // let go of
+    if (!call->function) return;  // notice() released it
     call->running = true;
   }
   try {
@@ -75,7 +75,7 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
   }
 }
 
-// The calls themselves stay: the driver may be about to begin with one.
+// The Call objects themselves stay: the driver may be about to begin with one.
 void HostCalls::notice(CUresult result, CUcontext context) noexcept {
   if (!stops_work(result)) return;
   for (;;) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Functions that the driver calls in stream order, and those that it never will, because their device has stopped.
+// Host functions that the driver calls in stream order, including those that it will never call because their device
+// has stopped.
 
 #include <cuda.h>
 
@@ -9,19 +10,19 @@
 
 namespace weir::cuda {
 
-/// All that were launched and have not ended. Never destroyed.
+/// All functions that were launched and have not ended. Never destroyed.
 class HostCalls {
  public:
   static HostCalls& get();
 
-  /// cuLaunchHostFunc on a stream of `context`. Takes `function` over only on success. What the function owns ends on a
-  /// thread of ours, because the driver forbids calls to it in the function.
+  /// Call cuLaunchHostFunc on a stream of `context`. Takes `function` over only on success. A thread of weir's destroys
+  /// what the function owns, because a host function must not call the driver.
   CUresult launch(CUcontext context, CUstream stream, std::function<void()>& function);
 
-  /// When `result` says that an error has stopped `context`, which is current, for good: let go of what its functions
-  /// own that have not begun. Those that run go on.
+  /// If `result` says that an error has stopped `context` for good, release what is owned by its functions that have
+  /// not begun. Functions that run continue. `context` must be current.
   void notice(CUresult result, CUcontext context) noexcept;
-  /// Whether a function of a stream of `context` runs at this moment.
+  /// Return whether a function of a stream of `context` runs at this moment.
   bool runs_in(CUcontext context) noexcept;
 
  private:
@@ -44,7 +45,7 @@ class HostCalls {
   }
 
   std::mutex mutex_;
-  Call first_;  // of a ring
+  Call first_;  // the sentinel of a ring
 };
 
 }  // namespace weir::cuda

@@ -26,7 +26,7 @@ void LentStreams::give_back(spi::Ref<spi::StreamState> stream) noexcept {
   try {
     const std::scoped_lock lock(mutex_);
     if (kept_.size() < most) kept_.push_back(std::move(stream));
-  } catch (const std::bad_alloc&) {  // one less
+  } catch (const std::bad_alloc&) {  // one stream fewer is kept
   }
 }
 

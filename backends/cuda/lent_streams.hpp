@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where memory of a driver's pool is allocated for streams that are not CUDA's.
+// The streams on which a driver pool allocates memory for streams that are not CUDA's.
 
 #include <cstddef>
 #include <deque>
@@ -12,18 +12,18 @@ namespace weir::cuda {
 
 class Gpu;
 
-/// A few streams of the device. One is lent to one allocation at a time, and only when all that it had is over, so that
+/// A few streams of the device. Each is lent to one allocation at a time, and only when all its work is complete. So
 /// nobody waits for what somebody else's allocation waits for.
 class LentStreams {
  public:
-  static constexpr std::size_t most = 8;  ///< kept; further ones end with what is on them
+  static constexpr std::size_t most = 8;  ///< streams that are kept; further ones end once their work is done
 
   explicit LentStreams(Gpu& gpu) noexcept : gpu_(gpu) {}
 
-  /// A GpuStream that has nothing to do. Throws when it cannot be made.
+  /// Lend a GpuStream that has nothing to do; make one if none is kept. Throws when it cannot be made.
   spi::Ref<spi::StreamState> take();
   void give_back(spi::Ref<spi::StreamState> stream) noexcept;
-  /// How many are kept.
+  /// Return how many streams are kept.
   [[nodiscard]] std::size_t count() noexcept;
 
  private:

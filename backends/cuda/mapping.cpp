@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory mapped into reserved addresses, and its names for other processes.
+// Physical memory mapped into reserved addresses, and the handles that name it for other processes.
 #include <fcntl.h>
 
 #include <string_view>
@@ -14,7 +14,7 @@ Mapping::~Mapping() {
   if (!gpu_) return;
   const ReleaseScope scope(gpu_->context(), *gpu_);
   if (!scope) return;
-  // What cannot be unmapped is leaked with its addresses: they may still be in use.
+  // Memory that cannot be unmapped is leaked together with its addresses, because they may still be in use.
   if (mapped_) {
     const auto unmapped = driver().MemUnmap(address_, size_);
     report_failure(unmapped, "cuMemUnmap", *gpu_);
@@ -68,7 +68,7 @@ CUresult Mapping::map(std::size_t bytes, bool read_only, const char*& call) {
   access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const auto granted = driver().MemSetAccess(address_, bytes, &access, 1);
   if (granted == CUDA_SUCCESS || !read_only) return granted;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // not every driver can; then only weir refuses writes
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // some drivers refuse read-only; then only weir refuses writes
   return driver().MemSetAccess(address_, bytes, &access, 1);
 }
 
@@ -93,7 +93,8 @@ bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
 
 namespace {
 
-// A descriptor of something else, or of another size, is the sender's mistake; all else is the driver's matter.
+// A descriptor that names something else, or memory of another size, is the sender's mistake. All other failures are
+// the driver's.
 void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_t bytes) {
   const auto code = code_of(result);
   const bool lost = find_sticky(result) != nullptr;
@@ -108,7 +109,7 @@ void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_
 
 }  // namespace
 
-// The driver keeps its own reference: the descriptor is ours to close, whatever happens.
+// The driver keeps its own reference to the memory. So the descriptor is weir's to close, whatever happens.
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
   Gpu& gpu = gpu_of(device);
   const KindInfo& info = *gpu.find(MemoryKind::vmm);

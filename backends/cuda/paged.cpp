@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses with VMM handles mapped into them and out again.
+// A range of addresses, with VMM handles mapped into it and unmapped again.
 #include <map>
 #include <memory>
 
@@ -38,7 +38,7 @@ class Pages final : public spi::PagedSegment {
 
   bool add_page(std::size_t offset, std::size_t bytes, Shortage& shortage) override {
     const ContextScope scope(gpu().context());
-    const auto entry = pages_.emplace(offset, Page{0, bytes}).first;  // before anything is made
+    const auto entry = pages_.emplace(offset, Page{0, bytes}).first;  // before anything is made, because this may throw
     const char* call = "";
     try {
       auto result = make(*entry, call);
@@ -127,7 +127,7 @@ class Pages final : public spi::PagedSegment {
     report_failure(driver().MemRelease(page.handle), "cuMemRelease", gpu());
     count_out(page);
   }
-  // What cannot be unmapped is leaked with its addresses: it may still be in use.
+  // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use.
   void forget(const Page& page) noexcept {
     leaks_ = true;
     count_out(page);

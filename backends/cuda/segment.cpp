@@ -62,7 +62,7 @@ class PlainSegment final : public GpuSegment {
       frees.expect();
       const auto result = make(memory, call);
       if (result != CUDA_SUCCESS) {
-        memory.bytes = 0;  // of no use to anybody: the device does not reach it
+        memory.bytes = 0;  // take_back() never finds it: the device does not reach this memory
         memory.host ? frees.free(memory) : frees.forget();
         return result;
       }
@@ -73,7 +73,7 @@ class PlainSegment final : public GpuSegment {
   }
 
  private:
-  BlockingFrees::Memory memory_{};  // of 0 bytes: none
+  BlockingFrees::Memory memory_{};  // none while `bytes` is 0
 };
 
 /// An allocation of a driver pool.
@@ -83,7 +83,7 @@ class AsyncSegment final : public GpuSegment {
   ~AsyncSegment() override {
     if (!address) return;
     if (lent_ && !lent_->reached(born_) && free_in_order(*lent_)) return;
-    // Its allocation and all use are over, so that no stream of anybody's is needed.
+    // The allocation and all uses are complete, so the free needs no stream of anybody's.
     if (!pool_->free(address)) BlockingFrees::get().free_unexpected({&gpu(), kind, size, address});
   }
   CUresult take(DriverPool& pool, GpuStream& stream, const char*& call) {
@@ -97,7 +97,8 @@ class AsyncSegment final : public GpuSegment {
     place(at);
     return result;
   }
-  /// Allocated as that point of a lent stream, which the one that the memory is for may never have come to wait for.
+  /// Note that the allocation is `point` of `lent`. The stream that the memory is for may never come to wait for that
+  /// point.
   void born_on(spi::Ref<spi::StreamState> lent, std::uint64_t point) noexcept {
     lent_ = std::move(lent);
     born_ = point;
@@ -123,7 +124,8 @@ class AsyncSegment final : public GpuSegment {
   std::uint64_t born_ = 0;
 };
 
-// Bytes of main memory; what pinned memory cannot exceed, and managed memory together with the device's.
+// Bytes of main memory. Pinned memory cannot exceed this, and managed memory cannot exceed this plus the device's
+// memory.
 std::size_t host_memory() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
@@ -149,19 +151,20 @@ spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_
   }
 }
 
-// Make the allocation a point, for which whoever uses the memory elsewhere waits. When that cannot be, the memory goes
-// back where it is from.
+// Make the allocation a point of the timeline, so that streams that use the memory elsewhere can wait for it. If that
+// fails, give the memory back on the stream that it came from.
 template <class Put>
 void number(spi::Segment& segment, GpuStream& stream, Put put) {
   try {
     put();
   } catch (...) {
-    if (!segment.free_in_order(stream)) stream.wait_natively();  // and is freed after that
+    if (!segment.free_in_order(stream)) stream.wait_natively();  // then the destructor frees it
     throw;
   }
 }
 
-// Memory for a stream of another backend is allocated on a stream of ours, which the other one then waits for.
+// Memory for a stream of another backend is allocated on one of weir's CUDA streams, for which the other stream then
+// waits.
 spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, const spi::SegmentRequest& request,
                          Shortage& shortage) {
   auto& pool = static_cast<DriverPool&>(*request.source);
@@ -192,7 +195,7 @@ bool make_room(Gpu& gpu) noexcept {
   return gpu.pools().release_unused() || freed;
 }
 
-// The driver calls sizes that no device could have invalid rather than too large.
+// For sizes that no device could have, the driver answers "invalid value" and not "out of memory".
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage) {
   if (result == CUDA_SUCCESS) return false;
   const bool too_large = result == CUDA_ERROR_INVALID_VALUE && bytes > gpu.total_memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory from the driver, one class per way of giving it back.
+// Memory from the driver, with one class for each way of giving it back.
 
 #include "device.hpp"
 #include "weir/error.hpp"
@@ -8,23 +8,24 @@
 
 namespace weir::cuda {
 
-/// Whether the memory is on the device, and so reached by other devices only where access was enabled.
+/// Return whether the memory is on the device. Other devices reach such memory only where access was enabled.
 inline bool on_device(const spi::Segment& segment) noexcept { return segment.dlpack_device == dlpack_cuda; }
-/// Page-locked host memory: the driver runs copies between two such places on the calling thread.
+/// Return whether this is page-locked host memory. The driver runs copies between two such places on the calling
+/// thread.
 inline bool on_host(const spi::Segment& segment) noexcept { return segment.dlpack_device == dlpack_cuda_host; }
 
-/// What segments that the driver gave whole have in common.
+/// Base of the segments whose memory the driver gives in one piece.
 class GpuSegment : public spi::Segment {
  public:
   GpuSegment(Gpu& gpu, const KindInfo& info, std::size_t bytes) noexcept;
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(*device); }
 
  protected:
-  /// Set address and, for kinds that have one, host address.
+  /// Set the address and, for kinds that have one, the host address.
   void place(CUdeviceptr at, void* host_address = nullptr) noexcept;
 };
 
-/// A range of addresses with one physical handle mapped into it. Undoes on destruction as much as was done.
+/// A range of addresses with one physical handle mapped into it. The destructor undoes as much as was done.
 class Mapping {
  public:
   Mapping() noexcept = default;
@@ -32,9 +33,10 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  /// New physical memory, mapped and accessible by `gpu`. On failure `call` names the function that refused.
+  /// Make new physical memory, and map it with access for `gpu`. On failure, `call` names the function that refused.
   CUresult create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
-  /// Physical memory that a file descriptor names; throws incompatible when it is another device's.
+  /// Map the physical memory that a file descriptor names. On failure, `call` names the function that refused. Throws
+  /// incompatible when the memory is another device's.
   CUresult import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call);
 
   [[nodiscard]] CUdeviceptr address() const noexcept { return address_; }
@@ -50,7 +52,7 @@ class Mapping {
   bool created_ = false, mapped_ = false;
 };
 
-/// Memory that a VMM handle names, ours or another process's.
+/// Memory that a VMM handle names, made by this process or by another one.
 class VmmSegment final : public GpuSegment {
  public:
   using GpuSegment::GpuSegment;
@@ -58,12 +60,12 @@ class VmmSegment final : public GpuSegment {
   Mapping mapping;
 };
 
-/// Have the driver free what nobody uses any more. True when there was anything.
+/// Have the driver free memory that nobody uses any more. True when there was some.
 bool make_room(Gpu& gpu) noexcept;
-/// Whether memory is exhausted, which fills `shortage`. Failures of other sorts are thrown.
+/// Return whether memory is exhausted; if so, fill `shortage`. Throws for failures of other sorts.
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage);
 
-/// Entries of the backend's SegmentOps; their contract is there.
+/// Entries of the backend's SegmentOps, which states their contract.
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
 std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind);
 spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a stream cannot put on itself, because the memory is of a context that its own does not reach.
+// Streams for work that a stream cannot run itself, because the memory belongs to a context that its own does not
+// reach.
 
 #include <cuda.h>
 
@@ -11,8 +12,9 @@ namespace weir::cuda {
 
 class Gpu;
 
-/// A stream of a device's primary context that works for one stream of another context, and for no other: two that have
-/// nothing to do with each other would wait for each other on it. What is on it at its end is done.
+/// A stream of a device's primary context that works for one stream of another context, and for no other. If two
+/// unrelated streams shared one, they would wait for each other on it. Work that is on it when it is destroyed still
+/// completes.
 class SideStream {
  public:
   explicit SideStream(Gpu& gpu);
@@ -21,11 +23,11 @@ class SideStream {
   ~SideStream();
 
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
-  /// Only while the device's primary context is current.
+  /// Return the driver's stream. Use it only while the device's primary context is current.
   [[nodiscard]] CUstream handle() const noexcept { return handle_; }
-  /// Whether work on it is not known to be over.
+  /// Return whether some work on it is not known to be complete.
   [[nodiscard]] bool is_busy() const noexcept;
-  /// Wait on the host for all of it. An error is reported.
+  /// Wait on the host for all its work. An error is reported.
   void synchronize() const noexcept;
 
  private:
@@ -33,7 +35,7 @@ class SideStream {
   CUstream handle_ = nullptr;
 };
 
-/// Those of one stream, made when they are needed.
+/// The side streams of one stream, made when they are needed.
 class SideStreams {
  public:
   SideStream& on(Gpu& gpu);

@@ -14,8 +14,8 @@ using enum StickyError::Ends;
 
 constexpr const char* relaunch = "to continue using CUDA, the process must be terminated and relaunched";
 
-// From cuda.h of CUDA 13.5. For 214 and 220 it only says what was detected; the driver answers them for ever, as the
-// others.
+// From cuda.h of CUDA 13.5. For 214 and 220, it only says what was detected; the driver repeats these two for ever,
+// like the others.
 constexpr StickyError table[] = {
     {CUDA_ERROR_ECC_UNCORRECTABLE, process, true, "an uncorrectable ECC error was detected during execution"},
     {CUDA_ERROR_NVLINK_UNCORRECTABLE, process, true, "an uncorrectable NVLink error was detected during the execution"},
@@ -50,7 +50,7 @@ bool is_last_answer(CUresult result) noexcept {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return false;
   const Driver* const cu = driver_if_loaded();
   if (!cu || code_of(result).default_error_condition().category() != category())
-    return false;  // known, and not the last
+    return false;  // weir knows this result, and it is not sticky
   CUcontext current = nullptr;
   if (cu->CtxGetCurrent(&current) != CUDA_SUCCESS || !current) return false;
   const auto asked = [&] {

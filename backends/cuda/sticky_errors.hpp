@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Answers of the driver that are its last: every later call gets the same one.
+// Sticky errors: once the driver has answered one of them, it answers every later call with the same one.
 
 #include <cuda.h>
 
@@ -9,24 +9,24 @@
 namespace weir::cuda {
 
 struct StickyError {
-  enum class Ends { context, process };  ///< what must be made anew to go on with CUDA
+  enum class Ends { context, process };  ///< what must be made anew before CUDA can be used again
 
   CUresult result;
   Ends ends;
-  bool stops_work;    ///< nothing that is on the context's streams runs or is called any more
-  const char* words;  ///< how cuda.h says so
+  bool stops_work;    ///< no work on the context's streams runs any more, and no function is called
+  const char* words;  ///< the wording of cuda.h
 };
 
-/// All of them, as the newest cuda.h has them. Ordered by result.
+/// Return all sticky errors of the newest cuda.h, ordered by result.
 std::span<const StickyError> sticky_errors() noexcept;
 
-/// The entry of `result`, or null.
+/// Return the entry of `result`, or null.
 const StickyError* find_sticky(CUresult result) noexcept;
 
-/// Whether every later call gets this answer: it is in the list; or nobody here knows it, because the driver is newer,
-/// and calls about something else in the current context get it, too.
+/// Return whether every later call gets this answer. That is so if `result` is in the list. It is also so if weir does
+/// not know `result`, because the driver is newer, and unrelated calls in the current context get the same answer.
 bool is_last_answer(CUresult result) noexcept;
-/// The same, and nothing runs any more.
+/// Return whether `result` is such a last answer, after which no work runs any more.
 bool stops_work(CUresult result) noexcept;
 
 }  // namespace weir::cuda

@@ -15,7 +15,7 @@
 namespace weir::cuda {
 namespace {
 
-// Thread ids of the system are used again; these are not.
+// The system reuses its thread ids; these are never reused.
 std::uint64_t this_thread() noexcept {
   static std::atomic<std::uint64_t> last{0};
   thread_local const std::uint64_t id = last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -68,13 +68,13 @@ GpuStream* GpuStream::create(Gpu& gpu) {
   }
 }
 
-// The application's stream may be destroyed from now on, and its handle used again.
+// From now on the application may destroy its stream, and the driver may reuse the handle.
 void GpuStream::do_close() noexcept {
   if (foreign()) StreamRegistry::get().forget(*this);
 }
 
 void GpuStream::destroy() noexcept {
-  if (owned_) {  // returns at once; the driver ends the stream when its work is done
+  if (owned_) {  // this does not wait: the driver ends the stream when its work is done
     const ReleaseScope scope(context_, device());
     if (scope) {
       see_if_idle(native_);
@@ -84,8 +84,8 @@ void GpuStream::destroy() noexcept {
   delete this;
 }
 
-// A per-thread handle means another stream in every thread. For threads other than its own the legacy stream stands in:
-// it is ordered after everything on all per-thread streams so far and before what follows on them.
+// A per-thread handle means a different stream in every thread. On threads other than its own, the legacy stream stands
+// in. It is ordered after everything so far on all per-thread streams, and before everything that follows on them.
 CUstream GpuStream::handle() const noexcept {
   return thread_ == 0 || thread_ == this_thread() ? native_ : CU_STREAM_LEGACY;
 }
@@ -144,14 +144,15 @@ void GpuStream::do_mark(std::uint64_t value) {
   last_marked_ = value;
 }
 
-// Nobody may ever ask for what was marked. Beyond a bound every other marker goes: a later one covers its points too.
+// Perhaps nobody ever asks about these markers, so their number is bounded. Beyond the bound, every other marker is
+// dropped: the next one covers its points too.
 void GpuStream::bound_markers() {
   constexpr std::size_t few = 32, most = 1024;
   const RelaxedCapture relaxed;
   drop_finished_markers();
   if (markers_.size() >= most) {
     std::size_t kept = 0;
-    for (std::size_t i = (markers_.size() + 1) % 2; i < markers_.size(); i += 2) {  // the last one among them
+    for (std::size_t i = (markers_.size() + 1) % 2; i < markers_.size(); i += 2) {  // keeps the last one
       markers_[kept++] = std::move(markers_[i]);
     }
     markers_.resize(kept);
@@ -199,7 +200,7 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
     answered(driver().EventSynchronize(event->handle), "cuEventSynchronize");
     return WaitStatus::ready;
   }
-  // Most waits are short: look often at first, then ever less so.
+  // Most waits are short, so poll often at first, and then less and less often.
   constexpr std::chrono::microseconds eager{20}, longest{200};
   for (std::chrono::nanoseconds pause{0};;) {
     const auto state = driver().EventQuery(event->handle);
@@ -238,7 +239,7 @@ void GpuStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint
 
 namespace {
 
-// What a host function waits for when no value gate is left.
+// A host function waits for this when no value gate is left.
 struct Latch {
   std::mutex mutex;
   std::condition_variable changed;
@@ -270,7 +271,7 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
     }
     BlockingFrees::get().end_wait();
   };
-  // The thread comes first: once the stream waits, somebody must be there to end it.
+  // Start the thread first: once the stream waits, somebody must be there to end the wait.
   try {
     waiters().run([self = spi::Kept(*this), of = spi::Kept(other), wanted, open] {
       try {

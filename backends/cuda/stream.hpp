@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A timeline on a CUstream: work goes to the driver at once, points of it are driver events.
+// A timeline on a CUstream. Work goes to the driver at once, and points of the timeline are driver events.
 
 #include <cuda.h>
 
@@ -17,34 +17,34 @@
 
 namespace weir::cuda {
 
-/// Owned streams are non-blocking streams of the primary context. Borrowed ones are the application's, in the context
-/// they were made in; the NULL, legacy and per-thread handles mean those of the primary context.
+/// Owned streams are non-blocking streams of the primary context. Borrowed streams are the application's, in the
+/// context in which they were made. The NULL, legacy and per-thread handles mean the streams of the primary context.
 class GpuStream final : public spi::StreamState {
  public:
   static GpuStream* create(Gpu& gpu);
-  /// The timeline of `native`: the same one as long as it is alive. `owner` is kept until it ends. Throws incompatible
-  /// when the stream is of another device.
+  /// Return the timeline of `native`. While a timeline of that stream is alive, it is always that one. `owner` is kept
+  /// until the timeline ends. Throws incompatible when the stream is of another device.
   static spi::Ref<spi::StreamState> borrow(Gpu& gpu, CUstream native, std::shared_ptr<void> owner);
 
-  /// How many exist, of all devices: for tests that wait until their last owners have let them go.
+  /// Return how many exist, of all devices. For tests that wait until the last owners have released them.
   static std::size_t count() noexcept;
 
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(device()); }
-  /// The driver's stream for a call by this thread. Only while `context()` is current.
+  /// Return the driver's stream for a call by this thread. Use it only while `context()` is current.
   [[nodiscard]] CUstream handle() const noexcept;
   [[nodiscard]] CUcontext context() const noexcept { return context_; }
-  /// Give the native handle out. From then on others may put work on it, so nothing is held back any more; what is
-  /// held back already is waited for.
+  /// Give the native handle out. From then on others may put work on the stream, so weir holds nothing back any more.
+  /// Waits until the driver has what was held back.
   CUstream hand_out();
 
-  /// Where events for it come from.
+  /// Return the pool from which this stream's events come.
   [[nodiscard]] EventPool& events() const noexcept { return *events_; }
 
-  /// Wait on the host for all that the driver has here, lost or not. An error is reported.
+  /// Wait on the host for all work that the driver has here, even if the timeline is lost. An error is reported.
   void wait_natively() noexcept;
 
-  /// The right context for calls on this stream. Throws unsupported when others capture the stream: weir's work and
-  /// events have no place in somebody's graph.
+  /// Makes the right context current for calls on this stream. Throws unsupported when others capture the stream:
+  /// weir's work and events have no place in somebody else's graph.
   class Turn {
    public:
     explicit Turn(const GpuStream& stream);
@@ -65,7 +65,7 @@ class GpuStream final : public spi::StreamState {
   void do_flush() override {}  // the driver starts work by itself
   std::uint64_t do_poll() override;
   WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) override;
-  /// A host function of the context, or what run_on() put on other devices.
+  /// Return whether a host function of the context still runs, or work that run_on() put on other devices.
   bool outlives_device() noexcept override;
   bool calls_natively() const noexcept override { return true; }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
@@ -83,13 +83,14 @@ class GpuStream final : public spi::StreamState {
 
   void bound_markers();
   void drop_finished_markers();
-  /// First event that covers `value`; empty when there is none, because the value is complete or was never marked.
+  /// Return the first event that covers `value`. Empty if there is none, because the value is complete or was never
+  /// marked; `complete` says which.
   EventRef event_after(std::uint64_t value, bool& complete);
-  /// The driver said that of the work here: throw when it is an error.
+  /// Take the driver's answer about the work on this stream; throw when it is an error.
   void answered(CUresult result, const char* call);
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
-  /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if it were on this.
+  /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if on this one.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
 
@@ -99,30 +100,30 @@ class GpuStream final : public spi::StreamState {
     Counted& operator=(const Counted&) = delete;
     ~Counted();
   };
-  Counted counted_;  // first: until everything else has ended
+  Counted counted_;  // first, so that it ends after everything else
   CUcontext context_;
   CUstream native_;
   bool owned_;
-  std::uint64_t thread_ = 0;  // whose per-thread stream it is; 0 for all others
+  std::uint64_t thread_ = 0;  // the thread whose per-thread stream it is; 0 for all other streams
   unsigned long long driver_id_ = 0;
   std::atomic<bool> foreign_;
   std::shared_ptr<void> owner_;
   EventPool* events_;
 
   std::mutex mutex_;
-  std::deque<Marker> markers_;  // in order, not known complete; bounded
-  std::size_t ask_at_ = 0;      // markers at which their events are asked unasked
+  std::deque<Marker> markers_;  // in order; not known to be complete; bounded
+  std::size_t ask_at_ = 0;      // with this many markers, do_mark() queries their events
   std::uint64_t last_marked_ = 0;
   std::uint64_t completed_ = 0;
 
-  bool green_ = false;  // of a part of the device's processors; its memory is the primary context's
+  bool green_ = false;  // uses a part of the device's processors; its memory is the primary context's
   SideStreams sides_;   // where run_on() has put work
 
   friend class StreamRegistry;
 };
 
-/// Throws unsupported when somebody captures the stream. Most calls on it, cuStreamGetId and cuStreamQuery among them, would
-/// spoil that graph.
+/// Throw unsupported when somebody captures the stream. Most calls on it would spoil that graph, cuStreamGetId and
+/// cuStreamQuery among them.
 void refuse_captured(CUstream native, const spi::DeviceState& device);
 
 }  // namespace weir::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which timeline belongs to which CUstream, so that borrowing one twice gives one timeline.
+// Finds the timeline of a CUstream, so that borrowing a stream twice gives one timeline.
 
 #include <map>
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace weir::cuda {
 
-/// Weak: a timeline leaves when its last owner is gone. Keyed by the driver's stream id, because handles are used
-/// again.
+/// Does not own the timelines: each leaves when its last owner is gone. Keyed by the driver's stream id, because
+/// handles are reused.
 class StreamRegistry {
  public:
   static StreamRegistry& get();
 
-  /// The timeline of `native` in `context`, which is current; made by `make()` if there is none.
+  /// Return the timeline of `native` in `context`, which is current. If there is none, `make()` makes it.
   template <class Make>
   spi::Ref<spi::StreamState> find_or_add(CUcontext context, CUstream native, Make make);
   void add(GpuStream& stream);
@@ -37,7 +37,7 @@ spi::Ref<spi::StreamState> StreamRegistry::find_or_add(CUcontext context, CUstre
   const std::scoped_lock lock(mutex_);
   GpuStream*& slot = streams_[{context, id}];
   if (slot && slot->try_retain()) return spi::Ref<spi::StreamState>::adopt(slot);
-  slot = nullptr;  // ended, but not yet here to say so
+  slot = nullptr;  // that timeline has ended, but has not reached forget() yet
   GpuStream* made = make();
   made->driver_id_ = id;
   slot = made;

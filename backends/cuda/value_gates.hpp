@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a stream waits for what only the host can see (an event of another backend): 64-bit words in pinned memory that
-// the stream waits for and a host thread writes.
+// How a stream waits for what only the host can see, such as an event of another backend. The stream waits for a 64-bit
+// word in pinned memory, which a host thread writes.
 
 #include <cuda.h>
 
@@ -14,8 +14,8 @@ namespace weir::cuda {
 
 class Gpu;
 
-/// A few words per device. Every stream of the process stalls when eight wait for values, so at most `count` words are
-/// in use at a time; further waits have to be made otherwise.
+/// A few words per device. When eight streams wait for values, every stream of the process stalls. So at most `count`
+/// words are in use at a time, and further waits must be made in another way.
 class ValueGates {
  public:
   static constexpr std::size_t count = 4;
@@ -28,7 +28,7 @@ class ValueGates {
   };
 
   explicit ValueGates(Gpu& gpu);
-  /// A closed gate, or none when all are in use.
+  /// Return a closed gate, or none when all are in use.
   std::optional<Gate> take();
   /// Let the waiting streams pass, and give the word back.
   void open(const Gate& gate) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments over memory that others allocated. What the driver does not know as its own is refused.
+// Segments over memory that others allocated. Memory that the driver does not know as its own is refused.
 #include <memory>
 
 #include "context_scope.hpp"
@@ -8,7 +8,7 @@
 namespace weir::cuda {
 namespace {
 
-/// Somebody else's memory: nothing to give back.
+/// Somebody else's memory, so there is nothing to give back.
 class WrappedSegment final : public GpuSegment {
  public:
   WrappedSegment(Gpu& gpu, std::int32_t label, std::size_t bytes, CUdeviceptr at, void* host_address) noexcept
@@ -29,7 +29,7 @@ std::string place_text(CUdeviceptr address, std::size_t bytes) {
   return std::to_string(bytes) + " bytes at " + text_of(address);
 }
 
-// What the driver knows of its own memory; that it is that, it said before.
+// Ask the driver about memory that it has already said is its own.
 template <class T>
 T query(CUpointer_attribute attribute, CUdeviceptr address) {
   T value{};
@@ -60,8 +60,8 @@ Place locate(CUdeviceptr address) {
   return place;
 }
 
-// Bytes from `address` to the end of its allocation. Mapped physical handles are one allocation each. 0 where the
-// driver knows the address, but no memory there.
+// Return the bytes from `address` to the end of its allocation. Each mapped physical handle is one allocation. Returns
+// 0 where the driver knows the address, but no memory is there.
 std::size_t bytes_from(CUdeviceptr address, std::int32_t label) {
   CUdeviceptr base = 0;
   std::size_t size = 0;

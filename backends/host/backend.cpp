@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t dlpack_cpu = 1;
 
-// The kernel's boot id: two processes that read the same one share this memory.
+// Return the kernel's boot id. Two processes that read the same id share this memory.
 Uuid boot_id() {
   Uuid uuid;
   std::ifstream file("/proc/sys/kernel/random/boot_id");

@@ -22,8 +22,8 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error == EFBIG; }
 
-// Memory for the whole file. The kernel gives up all of it when a signal arrives: so piece by piece, each small enough
-// to be done between two signals of a timer.
+// Reserve memory for the whole file. When a signal arrives, the kernel gives up all that the call has reserved. So this
+// goes piece by piece, each small enough to be done between two signals of a timer.
 int reserve_pages(int fd, std::size_t bytes) noexcept {
   constexpr std::size_t piece = std::size_t{16} << 20;
   for (std::size_t done = 0; done < bytes;) {
@@ -61,7 +61,8 @@ spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
 }
 
 void check_memfd(int fd, std::size_t bytes) {
-  // First, because only this fails at once for whatever a stranger sent: all else may ask a file system of his.
+  // This comes first, because only this call fails at once for whatever a stranger sends. All other calls may ask a
+  // file system of the stranger's.
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0) {
     corrupt("the file descriptor is not a memfd: fcntl(F_GET_SEALS): " + std::generic_category().message(errno));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Files that live in memory, sealed so that nobody can take pages away under a reader.
+// Files that live in memory, sealed so that nobody can take pages away from under a reader.
 
 #include <cstddef>
 
@@ -11,14 +11,15 @@ namespace weir::host {
 
 [[nodiscard]] std::size_t page_size() noexcept;
 
-/// A memfd of `bytes` (whole pages), backed by memory now (a later touch cannot fail) and sealed against resizing. None
-/// with `shortage` filled when there is no memory; throws for everything else (file descriptors, permissions).
+/// Make a memfd of `bytes` (whole pages), sealed against resizing. Its memory is reserved at once, so that a later
+/// touch cannot fail. When there is no memory, returns none and fills `shortage`. Throws for everything else (file
+/// descriptors, permissions).
 [[nodiscard]] spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage);
 
 /// Throw corrupt_descriptor unless `fd` is a memfd of exactly `bytes`, sealed against shrinking and growing.
 void check_memfd(int fd, std::size_t bytes);
 
-/// munmap; reports what it refuses.
+/// Call munmap; report a refusal.
 void unmap(void* data, std::size_t bytes) noexcept;
 
 /// A shared mapping of a whole file, unmapped on destruction unless released.

@@ -94,7 +94,7 @@ spi::Segment* reserve_shared(spi::DeviceState& device, const spi::SegmentRequest
 }  // namespace
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
-  // The kernel overcommits: what can never be touched is refused here.
+  // The kernel overcommits, so a request that could never be touched as a whole is refused here.
   if (device.total_memory != 0 && request.bytes > device.total_memory) {
     shortage.limit = device.total_memory;
     return nullptr;

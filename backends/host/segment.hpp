@@ -6,7 +6,7 @@
 
 namespace weir::host {
 
-/// SegmentRequest::flags of pageable memory.
+/// A bit of SegmentRequest::flags, for pageable memory.
 inline constexpr std::uint64_t huge_pages = 1;
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);

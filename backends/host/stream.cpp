@@ -9,7 +9,7 @@
 namespace weir::host {
 namespace {
 
-// Submitting is doing: an operation is complete when its do_ function returns.
+// Work runs when it is submitted: an operation is complete when its do_ function returns.
 class HostStream final : public spi::StreamState {
  public:
   using StreamState::StreamState;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Life inside an application that made the VkDevice itself.
+// How weir works inside an application that made the VkDevice itself.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,9 +14,9 @@
 namespace weir::vulkan {
 namespace {
 
-constexpr int first_ordinal = 100;  // listed devices come before
+constexpr int first_ordinal = 100;  // listed devices have lower ordinals
 constexpr std::chrono::milliseconds glance{10};
-constexpr int glances = 100;  // at worker threads that have not let go of the last streams yet
+constexpr int glances = 100;  // waits for worker threads that still hold the last streams
 
 void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The backend's table and how its parts recognise their own.
+// The backend's table, and how the parts of the backend recognise their own devices.
 
 #include "device.hpp"
 #include "weir/spi/backend.hpp"
@@ -9,7 +9,8 @@ namespace weir::vulkan {
 
 const spi::Backend* backend() noexcept;
 
-/// Throw invalid_argument unless `device` is one of this backend's. `what` begins the message.
+/// Return the state of `device`. Throws invalid_argument unless it is a device of this backend; the message begins with
+/// `what`.
 PhysicalDevice& physical(const Device& device, const char* what);
 
 }  // namespace weir::vulkan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What was submitted together, and what a stream leaves behind.
+// Commands that were submitted together, and what a stream leaves behind when it ends.
 
 #include <cstdint>
 #include <list>
@@ -13,15 +13,16 @@
 namespace weir::vulkan {
 
 struct Batch {
-  std::uint64_t value = 0;                        ///< signalled when it is done
-  std::unique_ptr<Slot> slot;                     ///< null when it only waits or signals
-  std::vector<std::shared_ptr<Timeline>> waited;  ///< alive until it is done
+  std::uint64_t value = 0;                        ///< signalled when the batch is complete
+  std::unique_ptr<Slot> slot;                     ///< null when the batch only waits or signals
+  std::vector<std::shared_ptr<Timeline>> waited;  ///< kept alive until the batch is complete
 };
 
-/// Batches on their way, oldest first, and the timeline that they signal. Destroyed once `timeline` reached `value`.
+/// Batches that were submitted, oldest first, and the timeline that they signal. Destroyed once `timeline` has reached
+/// `value`.
 struct Flight {
   std::shared_ptr<Timeline> timeline;
-  std::uint64_t value = 0;  ///< last one submitted
+  std::uint64_t value = 0;  ///< the last value submitted
   std::list<Batch> batches;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills, recorded. Copies have no alignment rule in Vulkan; vkCmdFillBuffer knows only whole 32-bit words,
+// Records copies and fills. Copies have no alignment rule in Vulkan. But vkCmdFillBuffer knows only whole 32-bit words,
 // so the ends of unaligned fills and patterns of eight bytes are copied from scratch memory.
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ constexpr std::size_t seed_bytes = 4096;  // of an eight-byte pattern; larger fi
 
 Memory& memory_of(const spi::Location& place) { return static_cast<Memory&>(*place.segment); }
 
-// A pattern, and the same pattern seen from `by` bytes later.
+// A pattern, and the same pattern as it appears `by` bytes further on.
 struct Pattern {
   std::array<std::byte, 8> bytes{};
   std::size_t period;

@@ -31,7 +31,7 @@ bool has_extension(const Instance& instance, VkPhysicalDevice device, std::strin
   return false;
 }
 
-// The family with the most queues among those that compute; that implies transfer.
+// Return the family with the most queues among those that compute, which implies transfer.
 std::optional<std::uint32_t> find_family(const Instance& instance, VkPhysicalDevice device, std::uint32_t& queues) {
   std::uint32_t count = 0;
   instance.fn.vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
@@ -59,7 +59,7 @@ struct Features {
   }
 };
 
-// What a memory type must have for a kind, and how much each further property is worth.
+// The properties that a memory type must have for a kind, and how much each further property is worth.
 struct Wish {
   VkMemoryPropertyFlags required;
   int device_local, host_visible, coherent, cached;
@@ -190,7 +190,8 @@ void PhysicalDevice::add_kind(MemoryKind kind, bool exportable) {
   info.kind = kind;
   info.host_accessible = knobs().force_staging ? kind == staging : kind != MemoryKind::device;
   info.device_accessible = true;
-  // Drivers of discrete GPUs share no memory of the type behind the BAR (NVIDIA); only a VkDevice could tell for sure.
+  // Drivers of discrete GPUs (NVIDIA's) cannot share memory of the type behind the BAR. Only a VkDevice could tell for
+  // sure.
   const bool behind_bar =
       kind == MemoryKind::mappable && memory_type(kind, ~0u) != memory_type(MemoryKind::device, ~0u);
   info.exportable = exportable && !behind_bar;

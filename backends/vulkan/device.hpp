@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A physical device: what it is, which memory types serve which kinds. Its VkDevice is in logical.hpp.
+// A physical device: its properties, and which memory types serve which kinds. Its VkDevice is in logical.hpp.
 
 #include <atomic>
 #include <memory>
@@ -15,20 +15,21 @@ namespace weir::vulkan {
 
 class Logical;
 
-/// How every buffer is made, so that one memory type fits all of a kind and sizes agree between processes.
+/// The usage with which every buffer is made, so that one memory type fits all buffers of a kind and sizes agree
+/// between processes.
 inline constexpr VkBufferUsageFlags plain_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                                                   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
                                                   VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT;
 
-/// Segments are rounded up to this: the largest nonCoherentAtomSize that the specification allows.
+/// Segments are rounded up to this. It is the largest nonCoherentAtomSize that the specification allows.
 inline constexpr std::size_t granularity = 256;
-/// Memory that others can open is rounded up to this, the page of NVIDIA's driver: then a descriptor that claims more
-/// than was shared is refused there, too.
+/// Memory that others can open is rounded up to this, the page size of NVIDIA's driver. Then that driver, too, refuses
+/// a descriptor that claims more than was shared.
 inline constexpr std::size_t shared_granularity = 64 * 1024;
 
 class PhysicalDevice final : public spi::DeviceState {
  public:
-  /// Why weir cannot use it; empty when it can. Needs nothing but the instance.
+  /// Return why weir cannot use the device; empty when it can. Needs nothing but the instance.
   static std::string unsuitable(const Instance& instance, VkPhysicalDevice handle);
 
   /// What an application enabled on its VkDevice.
@@ -37,27 +38,28 @@ class PhysicalDevice final : public spi::DeviceState {
     bool device_address, memory_fd;
   };
 
-  /// Reads its properties; makes no VkDevice. Must be suitable. `enabled`: of an adopted device.
+  /// Read the properties of a device, which must be suitable; make no VkDevice. `enabled` is for adopted devices.
   PhysicalDevice(const Instance& instance, VkPhysicalDevice handle, int number, const Enabled* enabled = nullptr);
   ~PhysicalDevice() override;
 
-  /// Its VkDevice, made on first use. Throws when that fails (and tries again next time), when the device was
-  /// released, and in a forked child.
+  /// Return the VkDevice, made on first use. Throws when it cannot be made (the next call tries again), when the device
+  /// was released, and in a forked child.
   Logical& logical();
-  /// Take over an adopted VkDevice, at construction.
+  /// Take over an adopted VkDevice, as a part of construction.
   void adopt(std::unique_ptr<Logical> logical) noexcept;
-  /// Nothing can be made on it from now on. For adopted devices.
+  /// From now on, refuse to make anything on the device. For adopted devices.
   void close() noexcept { closed_.store(true, std::memory_order_release); }
 
-  /// The function that a feature of this device needs and `functions` lack; null when there is none.
+  /// Return the name of a function that a feature of this device needs and `functions` lacks; null when there is none.
   [[nodiscard]] const char* missing_in(const DeviceTable& functions) const noexcept;
-  /// The best memory type for `kind` among the `allowed` bits.
+  /// Return the best memory type for `kind` among the `allowed` bits.
   [[nodiscard]] std::optional<std::uint32_t> memory_type(MemoryKind kind, std::uint32_t allowed) const noexcept;
   [[nodiscard]] const VkMemoryType& type(std::uint32_t index) const noexcept { return memory_.memoryTypes[index]; }
   [[nodiscard]] VkDeviceSize heap_size(std::uint32_t type_index) const noexcept {
     return memory_.memoryHeaps[type(type_index).heapIndex].size;
   }
-  /// Bytes of that type's heap that this process can still use, as far as the driver says; 0 when it does not.
+  /// Return the bytes of that type's heap that this process can still use, as far as the driver says; 0 when it does
+  /// not.
   [[nodiscard]] std::size_t heap_free(std::uint32_t type_index) const noexcept;
   [[nodiscard]] VkBufferUsageFlags usage() const noexcept {
     return plain_usage | (device_address ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
@@ -66,10 +68,10 @@ class PhysicalDevice final : public spi::DeviceState {
   const Instance& instance;
   const VkPhysicalDevice handle;
   VkPhysicalDeviceType device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
-  bool device_address = false;  ///< buffers have one
-  bool memory_fd = false;       ///< VK_KHR_external_memory_fd is there (adopted: enabled)
+  bool device_address = false;  ///< buffers have a device address
+  bool memory_fd = false;       ///< VK_KHR_external_memory_fd is there (on an adopted device: is enabled)
   bool memory_budget = false;
-  std::uint32_t family = 0;  ///< of all queues weir uses
+  std::uint32_t family = 0;  ///< the family of all queues that weir uses
   std::uint32_t queue_count = 0;
   VkDeviceSize max_buffer_size = ~VkDeviceSize{0};
   std::uint32_t max_allocations = 0;

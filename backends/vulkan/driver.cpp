@@ -30,7 +30,7 @@ std::atomic<bool> gone{false};
 std::atomic<int> inside{0};
 std::atomic<pthread_t> ending{};
 std::atomic<unsigned> done_before{0};
-thread_local int depth = 0;  // of allowed calls on this thread
+thread_local int depth = 0;  // nested allowed calls on this thread
 
 constexpr std::chrono::milliseconds patience{100};
 constexpr std::chrono::seconds rest_of_process{1};
@@ -106,7 +106,7 @@ void watch_process() noexcept {
     pthread_atfork(nullptr, nullptr, [] {
       forked.store(true);
       gone.store(true);
-      inside.store(0);  // whoever was inside is not in this process
+      inside.store(0);  // threads that were inside are not in this process
     });
   });
   std::atexit([] { end_of_process(); });
@@ -173,7 +173,7 @@ const Instance* open_instance(std::string& reason) {
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   validation.extend(info);
-  static Instance* instance = nullptr;  // lives as long as the process, also when there is no device
+  static Instance* instance = nullptr;  // lives as long as the process, even when there is no device
   instance = new Instance;
   if (VkResult result = global.vkCreateInstance(&info, nullptr, &instance->handle); result != VK_SUCCESS) {
     reason = explain_create(result);

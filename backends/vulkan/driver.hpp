@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The Vulkan loader, found at run time; never linked. Then device.hpp.
+// The Vulkan loader, found at run time and never linked. Read device.hpp next.
 
 #ifndef VK_NO_PROTOTYPES
 #define VK_NO_PROTOTYPES
@@ -15,7 +15,7 @@ namespace weir::vulkan {
 struct InstanceTable {
 #define WEIR_VK_INSTANCE(name) PFN_##name name = nullptr;
 #include "symbols.inc"
-  /// Name of the first function that is missing; null when complete.
+  /// Load all functions. Returns the name of the first one that is missing; null when none is.
   const char* load(PFN_vkGetInstanceProcAddr get, VkInstance instance) noexcept;
 };
 
@@ -29,11 +29,11 @@ struct DeviceTable {
 /// An instance and its functions; weir's own, or an application's.
 struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
-  std::uint32_t api = 0;  ///< of the loader or, for an application's, what it allows
+  std::uint32_t api = 0;  ///< the loader's version, at most 1.3; for an application's instance, lowest_api
   InstanceTable fn;
 };
 
-/// Environment, read once.
+/// Settings from the environment, read once.
 struct Knobs {
   bool validation = false;         ///< WEIR_VULKAN_VALIDATION=1: Khronos layer with synchronization checks
   bool force_staging = false;      ///< WEIR_VULKAN_FORCE_STAGING=1: map staging memory only
@@ -43,19 +43,20 @@ const Knobs& knobs() noexcept;
 
 inline constexpr std::uint32_t lowest_api = VK_API_VERSION_1_2;
 
-/// Load libvulkan.so.1 (WEIR_VULKAN_LIBRARY names another file) and make an instance. Null with a one-line `reason`.
-/// Neither is ever given back: no order of destruction at exit can matter.
+/// Load libvulkan.so.1 (WEIR_VULKAN_LIBRARY names another file) and make an instance. On failure, return null and give
+/// the reason in one line. Neither the library nor the instance is ever given back, so that the order of destruction at
+/// exit cannot matter.
 const Instance* open_instance(std::string& reason);
 
-/// "1.3.230"
+/// Return text such as "1.3.230".
 std::string version_string(std::uint32_t version);
 
-/// Notice forks and the end of the process from now on. Drivers and layers take their state down at exit without
-/// asking who still runs, and what was registered last runs first: so this registers again after every first time that
-/// something was done with them.
+/// Notice forks and the end of the process from now on. At exit, drivers and layers take their state down even if other
+/// threads still use them, and the exit handler that was registered last runs first. So this registers weir's handler,
+/// and `did` registers it again whenever something was done with them for the first time.
 void watch_process() noexcept;
 
-/// What may make a driver register exit handlers when it is done for the first time. Bits.
+/// Things that may make a driver register exit handlers when they are done for the first time. The values are bits.
 enum class Doing : unsigned {
   create = 1,
   destroy = 2,
@@ -74,18 +75,18 @@ enum class Doing : unsigned {
   submit = 16384,
   end = 32768,
 };
-/// Say that it was done.
+/// Say that `what`, one or several bits, was done.
 void did(Doing what) noexcept;
 
-/// Whether no driver call is allowed any more, because the process ends.
+/// Return whether no driver call is allowed any more, because the process ends or is a forked child.
 bool process_ends() noexcept;
 
-/// Whether this process was forked from one that had loaded Vulkan. Throws unsupported if so.
+/// Throw unsupported if this process was forked from one that had loaded Vulkan.
 void check_process();
 
-/// Held around driver calls. False in a forked child and once the process ends: the driver must not be called then, and
-/// everything counts as complete. The end of the process waits a moment for those who are inside; who is inside may
-/// enter again.
+/// Held around driver calls. Converts to false in a forked child and once the process ends: then the driver must not be
+/// called, and everything counts as complete. The end of the process waits a moment for threads that hold one. A thread
+/// that holds one may take another.
 class DriverCall {
  public:
   explicit DriverCall(Doing what) noexcept;
@@ -99,8 +100,8 @@ class DriverCall {
   bool allowed_;
 };
 
-/// Held around driver calls whose result somebody needs. Throws device_lost once the process ends; on other threads
-/// than the one that ends it, after a moment in which they most likely end with it.
+/// Held around driver calls whose result somebody needs. Throws device_lost once the process ends. Threads other than
+/// the one that ends the process wait a moment before they throw; most likely they end with the process meanwhile.
 class NeededCall : private DriverCall {
  public:
   explicit NeededCall(Doing what);

@@ -37,7 +37,7 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& vulkan_category() noexcept {
-  // Not from the heap: for reports that there is no memory.
+  // Not on the heap, because it also serves reports that there is no memory.
   alignas(Category) static std::byte place[sizeof(Category)];
   static const auto& category = *new (place) Category;
   return category;

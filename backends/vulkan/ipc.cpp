@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque file descriptors: memory that another process, or CUDA, opens.
+// Opaque file descriptors, by which another process, or CUDA, opens memory.
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/stat.h>
@@ -17,10 +17,10 @@
 namespace weir::vulkan {
 namespace {
 
-// Of a file that may be a stranger's: what the kernel has at hand, without asking his file system.
+// For a file that may be a stranger's: take what the kernel has at hand, and do not ask the stranger's file system.
 constexpr int at_hand = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
 
-// Whether `a` and `b` are the same open file; a closed number is not.
+// Return whether `a` and `b` are the same open file. A closed number names no file.
 bool same_file(int a, int b) noexcept {
   const long self = getpid();
   if (const long order = syscall(SYS_kcmp, self, self, KCMP_FILE, a, b); order >= 0) return order == 0;
@@ -30,8 +30,8 @@ bool same_file(int a, int b) noexcept {
          first.stx_ino == second.stx_ino;
 }
 
-// Whether the file could be the driver's memory. Drivers on a CPU keep theirs in a memfd and read its beginning, which
-// blocks on a stranger's pipe or socket for as long as he likes; those of GPUs ask by ioctl.
+// Return whether the file could be memory of the driver. CPU drivers keep memory in a memfd and read its beginning. On
+// a stranger's pipe or socket that read blocks for as long as the stranger likes. GPU drivers ask by ioctl.
 bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
   if (!of_gpu) return fcntl(fd.get(), F_GET_SEALS) >= 0;
   struct statx status;
@@ -40,12 +40,12 @@ bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
   return !S_ISSOCK(mode) && !S_ISFIFO(mode) && !S_ISDIR(mode) && !S_ISBLK(mode);
 }
 
-// A failed import leaves the descriptor alone by the specification, and closes it in some drivers. So the driver gets a
-// duplicate, which is closed here only while it still is that file; imports take turns, because another one could get
-// the same number for the same file in between.
+// By the specification, a failed import leaves the descriptor open; some drivers close it. So the driver gets a
+// duplicate, which is closed here only if its number still names the same file. Imports take turns, because another
+// import could get the same number for the same file in between.
 class Offer {
  public:
-  /// `memory`: what the driver makes of it, and then owns it.
+  /// `memory` is where the driver puts the imported memory. Once it is there, the driver owns the duplicate.
   Offer(const spi::StrangerFd& original, const VkDeviceMemory& memory)
       : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)), memory_(memory) {}
   Offer(const Offer&) = delete;
@@ -57,7 +57,8 @@ class Offer {
   [[nodiscard]] int fd() const noexcept { return copy_.get(); }
 
  private:
-  // Validation remembers what was exported by its number, also when that is closed and names another file by now.
+  // The validation layer remembers exported files by their numbers, even when a number is closed and names another file
+  // by now. So duplicates get numbers from this one on.
   static constexpr int above_exports = 400;
 
   static std::mutex& turn() {
@@ -105,7 +106,7 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   const Offer offer(fd, made->memory);
   const VkResult result = made->build(offer.fd(), shortage);
   const bool refused = made->buffer != VK_NULL_HANDLE && made->memory == VK_NULL_HANDLE;
-  if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // what drivers say of a file that holds less than claimed
+  if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // drivers say so of a file that holds less than claimed
     throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment size of " + std::to_string(bytes) +
                                               " bytes was refused by vkAllocateMemory as out of memory; the memory "
                                               "that came is smaller, or there is no room for it here");

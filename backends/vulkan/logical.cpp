@@ -14,7 +14,8 @@
 namespace weir::vulkan {
 namespace {
 
-// One queue may be in several adoptions. The locks stay: a handle may name another queue later, which does no harm.
+// Return the lock of a queue, which may be part of several adoptions. Locks are never removed. If a handle later names
+// another queue, the shared lock does no harm.
 std::mutex& lock_of(VkQueue queue) {
   struct All {
     std::mutex mutex;
@@ -83,7 +84,7 @@ std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
 Logical::Logical(PhysicalDevice& owner, VkDevice made, const DeviceTable& functions, bool is_adopted)
     : device(owner), handle(made), adopted(is_adopted), fn(functions), name_(owner.describe()) {}
 
-// Only what failed halfway gets here: devices live as long as the process.
+// Runs only for a device that failed halfway: all others live as long as the process.
 Logical::~Logical() {
   if (!adopted) fn.vkDestroyDevice(handle, nullptr);
 }
@@ -93,7 +94,7 @@ Queue& Logical::next_queue() noexcept {
 }
 
 void Logical::bury(std::list<Flight> flight) noexcept {
-  if (flight.front().timeline->passed(flight.front().value)) return;  // destroyed here
+  if (flight.front().timeline->passed(flight.front().value)) return;  // complete, so it is destroyed here
   const std::scoped_lock lock(mutex_);
   graveyard_.splice(graveyard_.end(), flight);
   buried_.store(true, std::memory_order_release);
@@ -101,7 +102,7 @@ void Logical::bury(std::list<Flight> flight) noexcept {
 
 void Logical::collect() noexcept {
   if (!buried_.load(std::memory_order_acquire)) return;
-  std::list<Flight> done;  // destroyed without the lock: scratch memory counts itself out
+  std::list<Flight> done;  // destroyed after the lock is released, because scratch memory counts itself out
   const std::scoped_lock lock(mutex_);
   for (auto flight = graveyard_.begin(); flight != graveyard_.end();) {
     const auto next = std::next(flight);
@@ -150,7 +151,7 @@ void Logical::keep_spares() noexcept {
   if (!spares_.empty()) return;
   try {
     spares_.reserve(device.kinds.size());
-  } catch (const std::bad_alloc&) {  // none, then
+  } catch (const std::bad_alloc&) {  // then there are no spares
     return;
   }
   for (const KindInfo& info : device.kinds) {

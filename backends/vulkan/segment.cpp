@@ -40,7 +40,7 @@ Memory::~Memory() {
   if (owned_) {
     logical.forget(*this);
     logical.fn.vkDestroyBuffer(logical.handle, buffer, nullptr);
-    logical.fn.vkFreeMemory(logical.handle, memory, nullptr);  // unmaps
+    logical.fn.vkFreeMemory(logical.handle, memory, nullptr);  // this also unmaps it
   }
   if (counted_) logical.uncount_allocation();
   logical.add_segment(-1);
@@ -65,7 +65,7 @@ Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool 
 
 VkResult Memory::build(int import_fd, Shortage& shortage) {
   const PhysicalDevice& physical = logical.device;
-  const auto any_type = physical.memory_type(kind, ~0u).value();  // or the kind would not be listed
+  const auto any_type = physical.memory_type(kind, ~0u).value();  // there is one, or the kind would not be listed
   shortage.limit = std::min(physical.heap_size(any_type), physical.max_buffer_size);
   if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
 
@@ -155,7 +155,7 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
     info.buffer = buffer;
     address = logical.fn.vkGetBufferDeviceAddress(logical.handle, &info);
   }
-  if (!device->find(kind)->host_accessible) return VK_SUCCESS;  // also where it could be: the same everywhere
+  if (!device->find(kind)->host_accessible) return VK_SUCCESS;  // even where it could be mapped: the same everywhere
   void* mapped = nullptr;
   if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
     return short_of(shortage, "vkMapMemory", result);
@@ -181,7 +181,7 @@ Memory* Memory::wrap(Logical& logical, const Foreign& foreign) {
   return made.detach();
 }
 
-// The buffer lies in memory of weir's own.
+// Take over what is known of `owner`, the memory of weir's own in which the wrapped buffer is.
 void Memory::take_after(Memory& owner) {
   if (buffer == owner.buffer) {
     memory = owner.memory;
@@ -202,7 +202,7 @@ spi::MemoryName Memory::names() const noexcept {
 bool Memory::overlaps(std::size_t begin, std::size_t end, const Memory& other, std::size_t other_begin,
                       std::size_t other_end) const noexcept {
   if (this != &other && buffer != other.buffer) {
-    if (memory == VK_NULL_HANDLE || other.memory == VK_NULL_HANDLE) return true;  // nobody said where it is
+    if (memory == VK_NULL_HANDLE || other.memory == VK_NULL_HANDLE) return true;  // nobody said where they are
     if (memory != other.memory && !(shared && known_as(other))) return false;
     begin += memory_offset;
     end += memory_offset;
@@ -232,7 +232,7 @@ void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
         asked(*this));
 }
 
-// A flush writes whole atoms back. What the device wrote into those at the ends has to be in them.
+// A flush writes whole atoms back. So the atoms at both ends must first hold what the device wrote into them.
 void Memory::before_host_write(std::size_t offset, std::size_t bytes) {
   if (offset % granularity != 0) before_host_read(offset, 1);
   if ((offset + bytes) % granularity != 0) before_host_read(offset + bytes, 1);

@@ -11,7 +11,7 @@ class Logical;
 
 class Memory final : public spi::Segment {
  public:
-  /// How a VkBuffer that an application owns is described.
+  /// Describes a VkBuffer that an application owns.
   struct Foreign {
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -20,16 +20,17 @@ class Memory final : public spi::Segment {
     std::byte* host = nullptr;
   };
 
-  /// New memory of `bytes` (rounded up), or null with `shortage` filled. Throws for everything else.
+  /// Make memory of `bytes` (rounded up). When memory is exhausted, return null with `shortage` filled. Throws for
+  /// everything else.
   static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage);
-  /// Memory that another process exported. Throws; then the descriptor is closed and nothing was made.
+  /// Open memory that another process exported. If this throws, the descriptor is closed and nothing was made.
   static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd);
-  /// Around an application's buffer, which must outlive it. Throws.
+  /// Wrap an application's buffer, which must outlive the result. Throws.
   static Memory* wrap(Logical& logical, const Foreign& foreign);
 
   ~Memory() override;
 
-  /// A new descriptor of the memory. Throws.
+  /// Return a new descriptor of the memory. Throws.
   [[nodiscard]] spi::UniqueFd export_fd() const;
 
   void before_host_read(std::size_t offset, std::size_t bytes) override;
@@ -37,8 +38,8 @@ class Memory final : public spi::Segment {
   void after_host_write(std::size_t offset, std::size_t bytes) override;
   [[nodiscard]] spi::MemoryName names() const noexcept override;
 
-  /// Whether the bytes [begin, end) may be among [other_begin, other_end) of `other`, which may be another name of the
-  /// same memory.
+  /// Return whether the bytes [begin, end) may overlap [other_begin, other_end) of `other`, which may be another name
+  /// of the same memory.
   [[nodiscard]] bool overlaps(std::size_t begin, std::size_t end, const Memory& other, std::size_t other_begin,
                               std::size_t other_end) const noexcept;
 
@@ -46,11 +47,11 @@ class Memory final : public spi::Segment {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkDeviceSize memory_offset = 0;    ///< of the buffer within the memory
-  VkDeviceSize allocation_size = 0;  ///< of the memory; what an importer must name
+  VkDeviceSize allocation_size = 0;  ///< of the memory; an importer must name this size
   bool dedicated = false;
-  bool shared = false;              ///< others reach it outside this VkDevice: batches acquire and release it
-  VkBuffer whole = VK_NULL_HANDLE;  ///< over all of a shared memory: what is acquired, by whatever name it is used
-  bool host_reads = false;          ///< somebody reads it through a mapping
+  bool shared = false;              ///< others reach it outside this VkDevice, so batches acquire and release it
+  VkBuffer whole = VK_NULL_HANDLE;  ///< covers all of a shared memory; batches acquire this, whichever name they use
+  bool host_reads = false;          ///< somebody may read the memory through a mapping
 
  private:
   Memory(Logical& logical, MemoryKind kind, std::size_t bytes) noexcept;

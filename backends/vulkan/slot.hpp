@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A command buffer with its own pool, and host-visible scratch that its commands read. Reused when its batch is done.
+// A command buffer with its own pool, and host-visible scratch memory that its commands read. Reused when its batch is
+// complete.
 
 #include <cstddef>
 
@@ -17,9 +18,10 @@ struct Slot {
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
 
-  /// Start recording; whatever was recorded before is forgotten. Throws.
+  /// Start recording, and forget what was recorded before. Throws.
   void begin();
-  /// Room for `bytes` (at most scratch_bytes) in the scratch. False when this batch has none left. Throws OutOfMemory.
+  /// Find room for `bytes` (at most scratch_bytes) in the scratch memory. False when this batch has none left. Throws
+  /// OutOfMemory.
   [[nodiscard]] bool take_scratch(std::size_t bytes, std::size_t& offset);
 
   Logical& logical;

@@ -51,7 +51,8 @@ BatchedStream::BatchedStream(Logical& logical)
   logical.add_stream(1);
 }
 
-// Nobody can reach the stream any more. What was recorded still runs; what is on its way is destroyed when it is done.
+// Nobody can reach the stream any more. What was recorded still runs, and submitted batches are destroyed when they are
+// complete.
 BatchedStream::~BatchedStream() {
   const DriverCall call(Doing::end);
   if (!call) return;
@@ -67,7 +68,7 @@ BatchedStream::~BatchedStream() {
   waited_.clear();
   timeline_.reset();
   logical_.bury(std::move(flight_));
-  logical_.add_stream(-1);  // last: from now on the device may end
+  logical_.add_stream(-1);  // last, because from now on the device may end
 }
 
 bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept {
@@ -75,7 +76,7 @@ bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept
   return waitable && &waitable->logical() == &logical_;
 }
 
-// What was recorded before must not wait, so it goes first.
+// Commands that were recorded before must not wait, so they are submitted first.
 void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) {
   const DriverCall call(Doing::follow);
   if (!call) return;
@@ -108,11 +109,12 @@ void BatchedStream::open() {
   auto slot = take_slot();
   slot->begin();
   open_ = std::move(slot);
-  barrier(everything, any_write, everything, any_access);  // behind the batches before
+  barrier(everything, any_write, everything, any_access);  // orders this batch after the earlier ones
 }
 
-// Before commands that touch `now`: a barrier if they depend on anything since the last one, whatever name it was
-// touched by; and what is shared is acquired, behind that barrier, since an acquire makes nothing available.
+// Prepare for commands that touch `now`. If they depend on anything since the last barrier, under whatever name of the
+// memory, record a barrier. Then acquire shared memory, behind that barrier, because an acquire makes nothing
+// available.
 void BatchedStream::order(std::initializer_list<Access> now) {
   bool dependent = false;
   std::array<const Memory*, 2> foreign{};
@@ -150,7 +152,8 @@ void BatchedStream::barrier(VkPipelineStageFlags from, VkAccessFlags from_access
   logical_.fn.vkCmdPipelineBarrier(open_->commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// Shared memory belongs to "outside" between batches: other processes and APIs do the same on their side.
+// Between batches, shared memory belongs to the "external" queue family. Other processes and APIs do the same on their
+// side.
 void BatchedStream::transfer(const Memory& memory, bool acquire) {
   VkBufferMemoryBarrier change{};
   change.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
@@ -183,7 +186,7 @@ void BatchedStream::close_commands() {
   check(logical_.fn.vkEndCommandBuffer(open_->commands), "vkEndCommandBuffer", logical_.name());
 }
 
-// A batch that cannot be submitted ends the stream: operations that were accepted are gone.
+// If a batch cannot be submitted, the stream is lost, because operations that were accepted are gone.
 void BatchedStream::submit() {
   auto& batches = flight().batches;
   Batch& batch = batches.emplace_back();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A weir stream on Vulkan: one timeline semaphore whose values are the front half's, an open command buffer, and the
-// batches on their way. Batches are submitted when somebody asks for a point, or when they grow too large.
+// A weir stream on Vulkan: one timeline semaphore whose values are those of the front half, an open command buffer, and
+// the batches that were submitted. A batch is submitted when somebody asks for a point of it, or when it grows too
+// large.
 
 #include <initializer_list>
 #include <list>
@@ -17,12 +18,12 @@ namespace weir::vulkan {
 class Logical;
 class Queue;
 
-/// Base of everything that streams of one VkDevice can wait for by themselves.
+/// Base of everything that streams of one VkDevice can wait for on the device.
 class Waitable : public spi::StreamState {
  public:
   Waitable(Logical& logical, std::shared_ptr<Timeline> timeline);
 
-  /// The semaphore, and what it counts when the submitted `value` is complete.
+  /// Return the semaphore. `semaphore_value` says what it counts when the submitted `value` is complete.
   [[nodiscard]] const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
   [[nodiscard]] virtual std::uint64_t semaphore_value(std::uint64_t value) const noexcept {
     return timeline_->raw(timeline_->signal_for(value));
@@ -37,7 +38,7 @@ class Waitable : public spi::StreamState {
   std::shared_ptr<Timeline> timeline_;
 };
 
-/// A point of an application's timeline semaphore, already submitted: value 1.
+/// A timeline with one point, value 1: that is a value of an application's timeline semaphore, and counts as submitted.
 class ForeignPoint final : public Waitable {
  public:
   ForeignPoint(Logical& logical, VkSemaphore semaphore, std::uint64_t value);
@@ -106,8 +107,8 @@ class BatchedStream final : public Waitable {
   std::vector<std::shared_ptr<Timeline>> waited_;  // for the next submit
   std::vector<std::uint64_t> wait_values_;
   unsigned doing_ = 0;           // bits of Doing, since the last submit
-  std::uint64_t last_ = 0;       // value of what was recorded, waited for or marked last
-  std::list<Flight> flight_{1};  // a list, so that it can be buried without asking for memory
+  std::uint64_t last_ = 0;       // value of the last operation that was recorded, waited for or marked
+  std::list<Flight> flight_{1};  // a list, so that burying it needs no memory
   std::vector<std::unique_ptr<Slot>> idle_;
 };
 

@@ -10,12 +10,12 @@
 namespace weir::vulkan {
 namespace {
 
-// What some drivers report for every semaphore once the device is lost.
+// The value that some drivers report for every semaphore once the device is lost.
 constexpr std::uint64_t lost_value = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-// The semaphore last: other members may not fail once there is one.
+// The semaphore comes last, because no other member may fail once there is one.
 Timeline::Timeline(Logical& logical) : logical_(logical), owned_(true) {
   semaphore_ = logical_.take_semaphore();
   try {
@@ -78,7 +78,7 @@ WaitStatus Timeline::wait(std::uint64_t wanted, std::chrono::nanoseconds timeout
   const auto limit =
       timeout.count() < 0 ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(timeout.count());
   VkResult result;
-  do {  // a driver may give up before the end of time
+  do {  // a driver may give up even without a limit
     result = logical_.fn.vkWaitSemaphores(logical_.handle, &info, limit);
   } while (result == VK_TIMEOUT && timeout.count() < 0);
   check(result, "vkWaitSemaphores", logical_.name());

@@ -6,16 +6,16 @@
 
 namespace weir::vulkan {
 
-/// Lives on the stack while an instance is made. What is counted is seen through vulkan::validation_errors().
+/// Lives on the stack while an instance is made. vulkan::validation_errors() says how many messages were counted.
 class Validation {
  public:
   Validation() = default;
   Validation(const Validation&) = delete;
   Validation& operator=(const Validation&) = delete;
 
-  /// Look for the layer; reports to the sink when it is not installed.
+  /// Look for the layer; report to the sink when it is not installed.
   void prepare(PFN_vkEnumerateInstanceLayerProperties layers);
-  /// Switch it on in `info`, if found. `this` must stay in place until the instance is made.
+  /// Switch the layer on in `info`, if it was found. This object must stay in place until the instance is made.
   void extend(VkInstanceCreateInfo& info) noexcept;
   /// Count and print errors and warnings from now on.
   void listen(PFN_vkGetInstanceProcAddr get, VkInstance instance) const noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the files of the extension module share: one bind_ function per subject, and small conversions.
+// Shared by the files of the extension module: one bind_ function per subject, and small conversions.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -24,13 +24,14 @@ void bind_buffers(nb::module_& m);
 void bind_tensors(nb::module_& m);
 void bind_ipc(nb::module_& m);
 
-/// A Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
+/// Convert a Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
 inline std::size_t count(std::int64_t value, const char* what) {
   if (value < 0) throw nb::value_error((std::string{what} + " must not be negative: " + std::to_string(value)).c_str());
   return static_cast<std::size_t>(value);
 }
 
-/// Wait for `event` without the GIL, answering Ctrl-C. `seconds` bounds the wait; false when they passed first.
+/// Wait for `event` without the GIL, and answer Ctrl-C meanwhile. `seconds` bounds the wait; false when they passed
+/// first.
 bool wait_for(const Event& event, std::optional<double> seconds);
 
 /// Run `f` without the GIL. Nothing in it may touch a Python object that another thread can reach.

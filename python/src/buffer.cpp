@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer. Operations that leave the GIL hold an owner of their own: another thread may close the object meanwhile.
+// The class Buffer. Operations that release the GIL hold an owner of their own, because another thread may close the
+// object meanwhile.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -15,7 +16,7 @@
 namespace weir::python {
 namespace {
 
-/// Which bytes a copy or fill is about. Without a size: everything from the offsets on, the same on both sides.
+/// The bytes of a copy. Without a size, these are all bytes from the offsets on, which must be as many on both sides.
 struct Range {
   std::size_t dst_offset, src_offset, bytes;
 };
@@ -42,7 +43,7 @@ Range range(std::size_t dst_size, std::int64_t dst_offset, std::size_t src_size,
   return {to, from, bytes};
 }
 
-/// The bytes of a weir Buffer or of a Tensor without gaps; nothing for other objects.
+/// Return the bytes of a weir Buffer, or of a Tensor without gaps; nothing for other objects.
 std::optional<Buffer> weir_memory(nb::handle object) {
   if (nb::isinstance<Buffer>(object)) return nb::cast<const Buffer&>(object).share();
   if (!nb::isinstance<Tensor>(object)) return std::nullopt;
@@ -65,7 +66,7 @@ void copy_from(const Buffer& self, nb::handle source, const Stream& stream, std:
   without_gil([&] { dst.copy_from(src.bytes.subspan(r.src_offset, r.bytes), stream, r.dst_offset); });
 }
 
-/// Keeps the destination's view until the stream has passed the copy.
+/// Copy to a host object, and keep its view until the stream has passed the copy.
 void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, std::int64_t src_offset,
                   std::int64_t dst_offset, std::optional<std::int64_t> size) {
   const HostBytes dst = writable(target);
@@ -95,7 +96,7 @@ nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, 
   return target;
 }
 
-/// The low `width` bytes of a Python integer, which must fit as a signed or as an unsigned number.
+/// Return the low `width` bytes of a Python integer, which must fit as a signed or as an unsigned number.
 std::uint64_t pattern_of(nb::int_ value, int width) {
   if (width != 1 && width != 2 && width != 4 && width != 8) throw nb::value_error("width must be 1, 2, 4 or 8");
   const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * width);
@@ -120,7 +121,8 @@ void fill(const Buffer& self, nb::int_ value, const Stream& stream, int width, s
   without_gil([&] { buffer.fill_pattern(pattern, static_cast<std::size_t>(width), from, bytes, stream); });
 }
 
-/// Taken out of the object under the GIL: nobody can make another owner of it meanwhile.
+/// Close the buffer. First its owner is taken out of the object under the GIL, so that nobody can make another owner of
+/// it meanwhile.
 void close(Buffer& self, std::optional<Stream> stream) {
   Buffer last = std::move(self);
   without_gil([&] { stream ? last.close(*stream) : last.close(); });
@@ -138,7 +140,7 @@ Tensor view(const Buffer& self, nb::handle dtype, std::optional<nb::object> shap
   return self.view(element, {static_cast<std::int64_t>(bytes / element.bytes())}, offset);
 }
 
-/// __cuda_array_interface__ version 3: bytes, ordered before the legacy default stream.
+/// Return __cuda_array_interface__ version 3: bytes, whose work is ordered before the legacy default stream.
 nb::dict cuda_array_interface(const Buffer& self) {
   if (self.is_closed() || self.device().backend() != "cuda" || !self.is_device_accessible())
     throw nb::attribute_error("only memory that CUDA reaches has __cuda_array_interface__");
@@ -161,7 +163,7 @@ Buffer from_handle(const Device& device, std::uint64_t address, std::int64_t siz
   try {
     return Buffer::from_handle(device, address, bytes, reference.dropper(), stream);
   } catch (...) {
-    reference.drop();  // weir did not
+    reference.drop();  // weir did not drop it
     throw;
   }
 }

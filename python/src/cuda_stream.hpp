@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// CUDA streams by number. The only place of the binding that differs in a build without the CUDA backend.
+// CUDA streams by number. Only this part of the binding differs in a build without the CUDA backend.
 
 #include <cstdint>
 #include <optional>
@@ -11,12 +11,12 @@ namespace weir::python {
 
 inline constexpr std::uintptr_t cuda_legacy_stream = 1;
 
-/// Stream over the native `handle`; 1 and 2 are the legacy and the per-thread default stream. Throws unsupported when
-/// this build has no CUDA.
+/// Return a Stream over the native `handle`; 1 and 2 are the legacy and the per-thread default stream. Throws
+/// unsupported when this build has no CUDA.
 Stream cuda_stream(const Device& device, std::uintptr_t handle);
-/// Native handle, or nothing for streams of other backends.
+/// Return the native handle, or nothing for streams of other backends.
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream);
-/// The number in an int or in an object with __cuda_stream__. Throws TypeError or ValueError.
+/// Return the number in an int, or in an object with __cuda_stream__. Throws TypeError or ValueError.
 std::uintptr_t cuda_handle_of(nb::handle stream);
 
 }  // namespace weir::python

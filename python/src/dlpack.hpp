@@ -6,12 +6,13 @@
 
 namespace weir::python {
 
-/// Slots for a class whose `__dlpack__` and `__dlpack_device__` show `self` as a tensor.
+/// Return the methods `__dlpack__` and `__dlpack_device__` for a class, which show `self` as a tensor.
 PyMethodDef* buffer_dlpack_methods();
 PyMethodDef* tensor_dlpack_methods();
 
-/// Take over the tensor of any object with __dlpack__, or of a bare capsule. Its work is ordered before `stream`; None
-/// is a new stream of the host, or CUDA's legacy default stream.
+/// Take over the tensor of any object with __dlpack__, or of a bare capsule. The tensor's work is ordered before
+/// `stream`. None means a new stream of the host, or CUDA's legacy default stream for an object with CUDA device or
+/// managed memory.
 Tensor from_dlpack(nb::handle object, nb::handle stream);
 
 }  // namespace weir::python

@@ -72,7 +72,7 @@ std::string describe(DlpackDevice device) {
   return "(" + std::to_string(device.type) + ", " + std::to_string(device.id) + ")";
 }
 
-/// What has to be done to show `buffer` as memory of the device that was asked for.
+/// What must be done to show a buffer as memory of the device that was asked for.
 struct Route {
   DlpackDevice device;
   bool relabel = false;
@@ -101,7 +101,8 @@ Route route_to(const Buffer& buffer, const Arguments& arguments) {
   return route;
 }
 
-/// The stream that the consumer works on, or none: then the memory is complete when the capsule is returned.
+/// Return the stream that the consumer works on. If there is none, the memory must be complete when the capsule is
+/// returned.
 std::optional<Stream> consumer_of(const Tensor& tensor, DlpackDevice label, const std::optional<std::int64_t>& stream) {
   const bool pinned_or_managed = label.type == kDLCUDAHost || label.type == kDLCUDAManaged;
   if (label.type != kDLCUDA && !(pinned_or_managed && stream && *stream != -1)) {
@@ -114,7 +115,7 @@ std::optional<Stream> consumer_of(const Tensor& tensor, DlpackDevice label, cons
   return cuda_stream(tensor.buffer().device(), static_cast<std::uintptr_t>(stream.value_or(cuda_legacy_stream)));
 }
 
-/// The same elements in memory of their own, on the host or beside the original.
+/// Copy the elements to memory of their own, on the host or in the resource of the original.
 Tensor duplicate(const Tensor& tensor, bool to_host, const Stream& stream) {
   const Buffer& source = tensor.buffer();
   Layout layout = tensor.layout();
@@ -134,9 +135,9 @@ Tensor duplicate(const Tensor& tensor, bool to_host, const Stream& stream) {
 
 template <class Managed>
 void destroy_capsule(PyObject* capsule, const char* name) noexcept {
-  if (!PyCapsule_IsValid(capsule, name)) return;  // consumed
+  if (!PyCapsule_IsValid(capsule, name)) return;  // a consumer has taken the tensor
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  if (managed->deleter) managed->deleter(managed);  // touches no Python object, an exception in flight survives
+  if (managed->deleter) managed->deleter(managed);  // touches no Python object, so an exception in flight survives
 }
 
 nb::object capsule_of(ManagedTensor managed, bool versioned) {

@@ -19,8 +19,9 @@ Stream stream_for(nb::handle stream, DlpackDevice device) {
   return Stream{host_device()};
 }
 
-/// What the producer is told as `stream`: a number for CUDA streams, else nothing. Other streams get CUDA memory that
-/// is ordered before the legacy default stream, and wait for that.
+/// The consumer's stream, and what the producer is told as `stream`: a handle for CUDA memory, otherwise nothing. If
+/// the consumer's stream is not one of CUDA, the producer orders CUDA memory before the legacy default stream, and the
+/// consumer's stream waits for that.
 struct Consumer {
   Stream stream;
   std::optional<Stream> producer_side;
@@ -40,7 +41,8 @@ Consumer consumer_for(nb::handle stream, DlpackDevice device) {
   return consumer;
 }
 
-/// A capsule of any producer: newer ones know max_version, older ones refuse the keyword.
+/// Ask any producer for a capsule. Newer producers know max_version; older ones refuse the keyword, and are asked again
+/// without it.
 nb::object capsule_from(nb::handle object, const Consumer& consumer) {
   nb::dict arguments;
   if (consumer.handle) arguments["stream"] = nb::int_(*consumer.handle);

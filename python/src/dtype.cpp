@@ -28,7 +28,7 @@ const Entry* find(DType dtype) {
   return found == table.end() ? nullptr : found;
 }
 
-/// "float32" of 'float32', numpy.dtype('float32'), numpy.float32, torch.float32.
+/// Return "float32" for 'float32', numpy.dtype('float32'), numpy.float32 or torch.float32.
 std::string name_in(nb::handle dtype) {
   if (PyType_Check(dtype.ptr())) return nb::cast<std::string>(dtype.attr("__name__"));
   const std::string text = nb::str(dtype).c_str();

@@ -6,12 +6,12 @@
 
 namespace weir::python {
 
-/// From a name ("float32", "bool", "bfloat16") or a dtype of NumPy, PyTorch or JAX. Throws ValueError naming what there
-/// is.
+/// Return the type that a name ("float32", "bool", "bfloat16") or a dtype of NumPy, PyTorch or JAX means. Throws
+/// ValueError, which lists the names that there are.
 DType dtype_of(nb::handle dtype);
 std::string name_of(DType dtype);
 
-/// Format string of PEP 3118. Throws BufferError for types that it has no letter for.
+/// Return the format string of PEP 3118. Throws BufferError for types for which PEP 3118 has no letter.
 std::string buffer_format(DType dtype);
 
 }  // namespace weir::python

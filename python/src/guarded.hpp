@@ -6,11 +6,11 @@
 
 namespace weir::python {
 
-/// Turn the exception in flight into Python's. A weir::Error that says "unsupported" or "incompatible" is a
-/// BufferError: this memory cannot be shown so.
+/// Turn the exception in flight into one of Python's. A weir::Error that says "unsupported" or "incompatible" becomes a
+/// BufferError: this memory cannot be shown in the way that was asked for.
 void set_current_exception() noexcept;
 
-/// A new reference to what `f` returns, or null with a Python exception set.
+/// Call `f`. Returns a new reference to its result, or null with a Python exception set.
 template <class F>
 PyObject* guarded(F&& f) noexcept {
   try {

@@ -20,7 +20,7 @@ HostBytes bytes_of(nb::handle object, int access) {
   return {std::move(view), {static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)}};
 }
 
-/// What a Py_buffer points to, and what it keeps alive.
+/// What a Py_buffer points to and keeps alive.
 struct Exported {
   Buffer buffer;
   std::string format;
@@ -62,7 +62,7 @@ void fill(Py_buffer& view, int flags, const Buffer& buffer, const Layout& layout
   view.internal = state.release();
 }
 
-/// `f` fills the view; on failure the view owns nothing.
+/// Call `f`, which fills the view. On failure the view owns nothing.
 template <class F>
 int answer(PyObject* self, Py_buffer* view, F&& f) noexcept {
   view->obj = nullptr;

@@ -8,18 +8,18 @@
 
 namespace weir::python {
 
-/// Bytes of an object with the buffer protocol, held for as long as this lives.
+/// The bytes of an object with the buffer protocol, held as long as this lives.
 struct HostBytes {
   nb::object view;  ///< memoryview
   std::span<std::byte> bytes;
 };
-/// To read; elements that are not contiguous are gathered in C order first.
+/// Return the bytes of `object` for reading. Elements that are not contiguous are gathered in C order first.
 HostBytes readable(nb::handle object);
-/// To write; contiguous and writable, else BufferError.
+/// Return the bytes of `object` for writing. Throws BufferError unless they are contiguous and writable.
 HostBytes writable(nb::handle object);
 
-/// bf_getbuffer and bf_releasebuffer: host-accessible memory, complete when the view is made. A view owns the memory
-/// as another Buffer would.
+/// The slots bf_getbuffer and bf_releasebuffer, for host-accessible memory. All recorded uses of the memory are
+/// complete when the view is made. A view owns the memory as another Buffer would.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
 int get_tensor(PyObject* self, Py_buffer* view, int flags) noexcept;
 void release_buffer(PyObject* self, Py_buffer* view) noexcept;

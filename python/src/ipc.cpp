@@ -10,7 +10,7 @@
 
 #include "bind.hpp"
 
-// Its vector of owned descriptors claims to be copyable.
+// A Descriptor cannot be copied, but its vector of owned file descriptors claims to be copyable.
 template <>
 struct nanobind::detail::is_copy_constructible<weir::ipc::Descriptor> : std::false_type {};
 
@@ -19,7 +19,8 @@ namespace {
 
 using ipc::Descriptor;
 
-/// A second descriptor with file descriptors of its own: opening one must not use up the Python object.
+/// Return a second descriptor with file descriptors of its own. Opening uses a descriptor up, but the Python object
+/// must stay usable.
 Descriptor duplicate(const Descriptor& descriptor) {
   std::vector<spi::UniqueFd> fds;
   for (const spi::UniqueFd& fd : descriptor.fds()) fds.push_back(fd.duplicate());

@@ -28,7 +28,7 @@ void Owner::drop() noexcept {
   void* head = released.load(std::memory_order_relaxed);
   do node_->next = static_cast<Node*>(head);
   while (!released.compare_exchange_weak(head, node_, std::memory_order_release, std::memory_order_relaxed));
-  // A full queue of pending calls is no loss: the next wait or close empties the list.
+  // If the queue of pending calls is full, nothing is lost: the next wait or close empties the list.
   Py_AddPendingCall([](void*) { return drop_released(), 0; }, nullptr);
 }
 

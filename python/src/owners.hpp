@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Python objects that own memory weir uses. weir drops them on any thread, with or without the GIL, also after the
-// interpreter has ended: then they are left alone.
+// Python objects that own memory that weir uses. weir drops them on any thread, with or without the GIL. After the
+// interpreter has ended they are left alone.
 
 #include <functional>
 
@@ -9,15 +9,15 @@
 
 namespace weir::python {
 
-/// One reference to a Python object, to be dropped exactly once, anywhere.
+/// One reference to a Python object, to be dropped exactly once, on any thread.
 class Owner {
  public:
   explicit Owner(nb::handle object);  ///< takes a new reference; needs the GIL
-  void drop() noexcept;               ///< at once with the GIL, else soon, on the main thread
+  void drop() noexcept;               ///< at once with the GIL, otherwise soon, on a thread that has it
   [[nodiscard]] std::function<void()> dropper() const {
     return [owner = *this]() mutable { owner.drop(); };
   }
-  /// Drop what was released on threads without the GIL. Needs the GIL.
+  /// Drop the references that threads without the GIL gave up. Needs the GIL.
   static void drop_released() noexcept;
 
  private:

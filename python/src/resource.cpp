@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where Buffers come from.
+// Memory resources, from which Buffers come.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>

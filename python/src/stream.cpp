@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events. Waits run without the GIL, in slices between which Ctrl-C is answered.
+// Streams and events. Waits run without the GIL, in slices; between slices, Ctrl-C is answered.
 
 #include <nanobind/stl/optional.h>
 
@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 constexpr nanoseconds slice = std::chrono::milliseconds{100};
-constexpr double longest = 1e9;  // seconds; more than this is for ever
+constexpr double longest = 1e9;  // seconds; a longer timeout means no limit
 
 std::optional<Clock::time_point> deadline(std::optional<double> seconds) {
   if (!seconds || *seconds > longest) return std::nullopt;

@@ -7,7 +7,8 @@
     buffer.fill(42, stream=stream)
     array = numpy.from_dlpack(buffer, device="cpu")
 
-The stream is always named. Everything is implemented in C++; see the headers for the contract of each operation.
+There is no default stream: every call that puts work on a stream names it. Everything is implemented in C++; the
+headers state the contract of each operation.
 """
 
 from . import ipc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Types of the extension module; a test compares the names with it.
+# Types of the extension module. A test compares the names here with those in the module.
 
 import enum
 from collections.abc import Sequence

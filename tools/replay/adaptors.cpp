@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adaptors that a resource in words may have: a line in the table each, called as in the name of the
-// resource. One that needs a function of the program (failure_callback) has no words.
+// The adaptors that a resource in words may have. Each has a line in the table and is called as in the name of the
+// resource. An adaptor that needs a function of the program (failure_callback) cannot be put in words.
 
 #include <array>
 #include <utility>

@@ -26,11 +26,11 @@ struct SystemClock {
 };
 
 #if defined(__x86_64__)
-/// The processor's counter, fenced on both sides: nothing of the operation moves out of the two stamps,
-/// nothing of what is around it in.
+/// The processor's counter, fenced on both sides: no part of the operation moves out from between the two stamps, and
+/// nothing around it moves in.
 struct CycleClock {
   static constexpr const char* name = "the processor's time stamp counter";
-  /// Whether it runs at one speed in all states of the processor.
+  /// Return whether the counter runs at one speed in all states of the processor.
   static bool usable() noexcept {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned invariant = 1U << 8U;
@@ -53,7 +53,7 @@ struct CycleClock {
 using CycleClock = SystemClock;
 #endif
 
-/// What a stamp pair around nothing says, in ticks: the median of many.
+/// Return the ticks between two stamps with nothing between them: the median of many pairs.
 template <class Clock>
 std::uint64_t stamp_cost() noexcept {
   std::array<std::uint64_t, 1001> samples;
@@ -67,11 +67,11 @@ std::uint64_t stamp_cost() noexcept {
   return samples[samples.size() / 2];
 }
 
-/// How long a tick is: compared with the system's clock from construction on.
+/// The length of a tick, by comparison with the system's clock from construction on.
 template <class Clock>
 class Calibration {
  public:
-  /// Nanoseconds per tick; looks at the clocks until at least 10 ms lie between.
+  /// Return the nanoseconds per tick. Reads the clocks until at least 10 ms have passed since construction.
   [[nodiscard]] double nanoseconds_per_tick() const noexcept {
     constexpr std::uint64_t least = 10'000'000;
     std::uint64_t time = 0, ticks = 0;

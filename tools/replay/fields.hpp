@@ -9,17 +9,18 @@
 
 namespace weir::replay {
 
-/// The fields of a line, and where it is. All views are into the text.
+/// The fields of a line, and the line's number. All views are into the text.
 class Fields {
  public:
-  /// Cut `text` at `separator`. Throws TraceError unless there are `names.size()` fields, at most `most`.
+  /// Cut `text` at `separator`. There are at most `most` names. Throws TraceError unless there are as many fields as
+  /// names.
   Fields(std::string_view text, char separator, std::span<const std::string_view> names, std::uint64_t line);
 
   [[nodiscard]] std::string_view text(std::size_t field) const noexcept { return fields_[field]; }
-  /// Decimal, or hexadecimal after 0x. Throws TraceError.
+  /// Return a field as a number: decimal, or hexadecimal after 0x. Throws TraceError.
   [[nodiscard]] std::uint64_t number(std::size_t field) const;
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
-  /// Throw TraceError that quotes the field and says what it should be.
+  /// Throw a TraceError that quotes the field and says what it should be.
   [[noreturn]] void refuse(std::size_t field, std::string_view wanted) const;
 
   static constexpr std::size_t most = 10;
@@ -30,7 +31,7 @@ class Fields {
   std::uint64_t line_;
 };
 
-/// At most 60 characters of `text` between quotation marks, without control characters.
+/// Return at most 60 characters of `text` between quotation marks, with ? for control characters.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 }  // namespace weir::replay

@@ -9,7 +9,7 @@ namespace weir::replay {
 Summary summarize(std::span<std::uint64_t> times) {
   if (times.empty()) return {};
   std::sort(times.begin(), times.end());
-  // Per mille, in integers: nearest rank.
+  // Nearest rank, per mille, in integers.
   const auto at = [&](std::size_t mille) { return times[(times.size() * mille + 999) / 1000 - 1]; };
   return {times.size(), at(500),      at(990),
           at(999),      times.back(), std::accumulate(times.begin(), times.end(), std::uint64_t{0})};
@@ -39,7 +39,7 @@ Figures figures_of(const Trace& trace, const Pass& pass) {
           times.push_back(pass.times[i]);
       }
       if (part == Part::whole && times.empty()) {
-        figures.rows.resize(figures.rows.size() - 2);  // its halves, just as empty
+        figures.rows.resize(figures.rows.size() - 2);  // the rows of its halves, which are just as empty
       } else {
         figures.rows.push_back({action, part, summarize(times)});
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the times of a pass amount to.
+// Statistics of the times of a pass.
 
 #include <array>
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace weir::replay {
 
-/// Of a list of times, in nanoseconds. A percentile is the least time that at least so many of all times do
-/// not exceed.
+/// Statistics of a list of times, in nanoseconds. A percentile is the least time in the list such that at least that
+/// share of all times do not exceed it.
 struct Summary {
   std::size_t count = 0;
   std::uint64_t p50 = 0, p99 = 0, p999 = 0, max = 0, total = 0;
 };
-/// Sorts `times`.
+/// Summarize `times`, and sort them.
 [[nodiscard]] Summary summarize(std::span<std::uint64_t> times);
 
 enum class Part : std::uint8_t { first_half, second_half, whole };
@@ -32,11 +32,11 @@ struct Figures {
     Part part;
     Summary summary;
   };
-  std::vector<Row> rows;  ///< of each action that was done, in each part of the trace
+  std::vector<Row> rows;  ///< one for each action that was done, in each part of the trace
 };
 [[nodiscard]] Figures figures_of(const Trace& trace, const Pass& pass);
 
-/// Reserved per live byte; 0 when nothing was live.
+/// Return the reserved bytes per live byte; 0 when nothing was live.
 [[nodiscard]] double ratio(std::uint64_t reserved, std::uint64_t live) noexcept;
 
 }  // namespace weir::replay

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The loop that is timed. Everything it needs is prepared: operations, buffers and times are arrays, and
-// between two stamps there is the operation alone.
+// The loop that is timed. Everything it needs is prepared: operations, buffers and times are arrays, and between two
+// stamps there is the operation alone.
 
 #include <atomic>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace weir::replay {
 
-/// What went wrong, from any thread.
+/// The failures of all threads.
 class Failures {
  public:
   void add(const std::string& message) {
@@ -38,14 +38,14 @@ class Failures {
   std::vector<std::string> messages_;
 };
 
-/// All that the threads of one pass have in common.
+/// What the threads of one pass share.
 struct Stage {
   const Trace& trace;
   MemoryResource& resource;
   std::span<const Stream> streams;
   std::span<Buffer> buffers;
   std::span<std::uint64_t> ticks;
-  /// Of each buffer: its operations that are over. Empty for one thread.
+  /// For each buffer, how many of its operations are done. Empty when there is one thread.
   std::span<std::atomic<std::uint32_t>> turns;
   Failures& failures;
 };
@@ -65,7 +65,7 @@ void perform(const Stage& stage, std::size_t which) {
   }
   Buffer& buffer = stage.buffers[operation.buffer];
   if (operation.action == Action::allocate) {
-    // In place, so that no move is timed; what was there is closed and holds nothing.
+    // Construct in place, so that no move is timed. The buffer that was there is closed and holds nothing.
     void* const place = &buffer;
     const auto bytes = static_cast<std::size_t>(operation.bytes);
     const auto alignment = static_cast<std::size_t>(operation.alignment);
@@ -102,7 +102,7 @@ inline void note_failure(const Stage& stage, std::size_t which, const char* what
                      what);
 }
 
-/// All operations, in order, on the calling thread.
+/// Do all operations, in order, on the calling thread.
 template <class Clock>
 void perform_all(const Stage& stage) {
   const std::size_t count = stage.trace.operations.size();
@@ -115,7 +115,7 @@ void perform_all(const Stage& stage) {
   }
 }
 
-/// Those of one thread, each in its buffer's turn.
+/// Do the operations of one thread. Those on a buffer that threads share wait for their turn.
 template <class Clock>
 void perform_some(const Stage& stage, std::span<const std::uint32_t> mine) {
   for (const std::uint32_t which : mine) {

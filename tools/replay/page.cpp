@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: two pictures and the report, in one file without anything from elsewhere.
+// The page: two pictures and the report, in one file that needs nothing from elsewhere.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -99,7 +99,7 @@ class Picture {
             level + "\" y2=\"" + level + "\"/><text text-anchor=\"end\" x=\"" + number(left - 8) + "\" y=\"" +
             number(y(value) + 4) + "\">" + label + "</text>\n";
   }
-  /// From 0 to the most of each column; the least of each is its lower line.
+  /// Draw the area from 0 to the most of each column. At the end of each column, the outline goes down to its least.
   void area(const char* name, const std::vector<Column>& columns, Band Column::*band) {
     const double step = width / static_cast<double>(std::max<std::size_t>(columns.size(), 1));
     std::string path = "M" + number(left) + ',' + number(y(0));
@@ -132,8 +132,8 @@ class Picture {
   std::string svg_;
 };
 
-/// A round distance between rules, so that there are three to eight: a power of two, or one, two or five
-/// times a power of ten.
+/// Return a round distance between rules: a power of two, or one, two or five times a power of ten. It makes three to
+/// seven rules; two when `top` is 1.
 std::uint64_t step_for(std::uint64_t top, bool binary) {
   std::uint64_t step = 1;
   const std::array<std::uint64_t, 3> decimal{2, 5, 10};

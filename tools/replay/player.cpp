@@ -22,11 +22,12 @@ void note_report(const Failure& failure) noexcept {
   try {
     failures->add(std::string(failure.where) + ": " + std::string(failure.message));
   } catch (const std::exception&) {
-    std::terminate();  // no memory to say that something failed
+    std::terminate();  // there is no memory to say that something failed
   }
 }
 
-/// While it exists, what nobody can catch counts as a failure.
+/// While this object exists, failures that are reported to the sink, because nobody can catch them, count as failures
+/// of the pass.
 class Listening {
  public:
   explicit Listening(Failures& failures) {
@@ -44,7 +45,7 @@ class Listening {
   FailureSink previous_;
 };
 
-/// Threads that begin together; or not at all, when one of them could not be started.
+/// Threads that begin together. If one of them cannot be started, none does any work.
 class Crew {
  public:
   template <class Work>

@@ -15,36 +15,36 @@
 
 namespace weir::replay {
 
-/// One time through the trace.
+/// One pass through the trace.
 struct Pass {
   static constexpr std::uint64_t not_done = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint64_t> times;  ///< nanoseconds of each operation, stamps taken off; or not_done
+  std::vector<std::uint64_t> times;  ///< nanoseconds of each operation, less the stamps; or not_done
   std::uint64_t wall = 0;            ///< nanoseconds from the first operation to the last
-  double stamp_cost = 0;             ///< nanoseconds taken off each
+  double stamp_cost = 0;             ///< nanoseconds that were subtracted from each time
   const char* clock = "";
   std::size_t failures = 0;
   std::vector<std::string> messages;     ///< of the first failures
-  std::size_t peak_reserved = 0;         ///< so far, under the uppermost resource
+  std::size_t peak_reserved = 0;         ///< of the uppermost resource, so far
   std::uint64_t driver_allocations = 0;  ///< segments that the plain resource asked the driver for
   std::uint64_t grown = 0, given_back = 0, waits = 0;  ///< of the pool
 };
 
-/// The first pool from above; null when there is none.
+/// Return the first pool from above; null when there is none.
 [[nodiscard]] const Pool* find_pool(const MemoryResource& resource);
-/// The plain resource that all stand on.
+/// Return the plain resource on which all others stand.
 [[nodiscard]] const MemoryResource& bottom_of(const MemoryResource& resource);
 
 class Player {
  public:
-  /// At most so many threads and streams are made; what a trace has beyond is folded onto them.
+  /// At most this many threads and streams are made. Further ones of the trace are folded onto these.
   static constexpr std::size_t most_threads = 64;
   static constexpr std::size_t most_streams = 256;
 
-  /// `trace` must live as long. With `threads`, one thread for each of the trace's; operations on one buffer
-  /// by several threads keep their order, and waiting for it is not part of their time.
+  /// `trace` must live as long. With `threads`, each thread of the trace gets a thread of its own. Operations on one
+  /// buffer by several threads keep their order, and waiting for that is not part of their time.
   Player(const Trace& trace, ResourcePtr resource, bool threads);
 
-  /// Play it all; then close what is left open, and wait for the streams.
+  /// Play the whole trace. Then close the buffers that are still open, and wait for the streams.
   [[nodiscard]] Pass play();
 
   [[nodiscard]] std::size_t threads() const noexcept { return threads_; }

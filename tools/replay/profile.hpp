@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory over time: what was live and what was reserved after each operation. A pass of its own, which is not
-// timed.
+// Memory over time: what was live and what was reserved after each operation. This takes a pass of its own, which is
+// not timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace weir::replay {
 
-/// Least and most of some values.
+/// The least and the most of some values.
 struct Band {
   std::uint64_t low = 0, high = 0;
 };
 
-/// One column of a picture: operations `begin` up to `end`, exclusively.
+/// One column of a picture: the operations from `begin` up to, but not including, `end`.
 struct Column {
   std::size_t begin = 0, end = 0;
   Band live;      ///< bytes asked for
   Band reserved;  ///< bytes
-  Band segments;  ///< count: of the pool's, else the live buffers of the plain resource
+  Band segments;  ///< count: the pool's segments; without a pool, the plain resource's live buffers
 };
 
 struct Profile {
@@ -31,8 +31,8 @@ struct Profile {
   std::size_t failures = 0;   ///< operations that failed in this pass
 };
 
-/// Play `trace` on `resource`, which should be new, by one thread, and look after every operation. At most
-/// `columns` columns; fewer for shorter traces. Closes everything again.
+/// Play `trace` on `resource`, which should be new, on one thread, and look at the memory after every operation. Makes
+/// at most `columns` columns, fewer for shorter traces. Closes everything at the end.
 [[nodiscard]] Profile profile(const Trace& trace, const ResourcePtr& resource, std::size_t columns);
 
 }  // namespace weir::replay

@@ -47,7 +47,7 @@ void add_pytorch(std::string_view line, std::uint64_t number, TraceBuilder& trac
   trace.close(origin, id);
 }
 
-/// A pointer as C prints it; null has a name in some C libraries.
+/// Return a pointer that C printed. Some C libraries have a name for null.
 std::uint64_t pointer(const Fields& fields, std::size_t field) {
   return fields.text(field) == "(nil)" ? 0 : fields.number(field);
 }
@@ -80,7 +80,7 @@ bool names_columns(std::string_view line, const std::array<std::string_view, cou
   return true;
 }
 
-/// Cuts lines off a text, without their ends.
+/// Cuts a text into lines, without their line ends.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Traces from text. docs/traces.md says what the formats are.
+// Traces from text. docs/traces.md describes the formats.
 
 #include <string>
 #include <string_view>
@@ -9,12 +9,12 @@
 
 namespace weir::replay {
 
-/// The trace in `text`, its format told by the first line. Throws TraceError for what is none; survives
-/// anything.
+/// Read the trace in `text`; the first line tells the format. Any text may be given: throws TraceError if it is not a
+/// trace.
 [[nodiscard]] Trace parse_trace(std::string_view text);
 
-/// The trace in the file, which may be compressed (gzip). Throws TraceError, std::system_error; the message
-/// names the file.
+/// Read the trace in a file, which may be compressed (gzip). Throws TraceError, and what read_text_file throws. The
+/// message names the file.
 [[nodiscard]] Trace read_trace(const std::string& path);
 
 }  // namespace weir::replay

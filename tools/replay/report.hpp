@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a replay found, in words, as JSON, and as a page with a picture.
+// The result of a replay, in words, as JSON, and as a page with pictures.
 
 #include <cstdint>
 #include <string>
@@ -28,12 +28,12 @@ struct Replay {
 
 [[nodiscard]] std::string text_of(const Replay& replay);
 [[nodiscard]] std::string json_of(const Replay& replay);
-/// A page that needs nothing but itself.
+/// Return a page that needs no other file.
 [[nodiscard]] std::string page_of(const Replay& replay, const Profile& profile);
 
-/// "34 ns", "1.2 µs", "5.61 ms".
+/// Return text such as "34 ns", "1.2 µs" or "5.61 ms".
 [[nodiscard]] std::string short_time(std::uint64_t nanoseconds);
-/// "28 363".
+/// Return text such as "28 363".
 [[nodiscard]] std::string grouped(std::uint64_t number);
 
 }  // namespace weir::replay

@@ -45,13 +45,13 @@ ResourcePtr make_base(const std::string& base) {
   throw Error(Errc::unsupported, where.id() + " has no memory of kind \"" + kind + "\"; it has " + kinds);
 }
 
-/// `text` in one line, and under it a mark at byte `at`.
+/// Return `text` in one line, and under it a mark at byte `at`.
 std::string marked(std::string_view text, std::size_t at) {
   std::string line = "\n  ", mark = "\n  ";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     line += byte < 0x20 || byte == 0x7f ? '?' : text[i];
-    if (i < at && (byte & 0xC0U) != 0x80U) mark += ' ';  // one for each character of UTF-8
+    if (i < at && (byte & 0xC0U) != 0x80U) mark += ' ';  // one space for each character of UTF-8
   }
   return line + mark + '^';
 }
@@ -114,7 +114,7 @@ class SpecParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  /// Read an adaptor's name, and true; or the name of the memory at the bottom.
+  /// Read the name of an adaptor and return true, or read the name of the memory at the bottom and return false.
   bool descend() {
     const auto name = word("a resource");
     const auto begin = at_ - name.size();

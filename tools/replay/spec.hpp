@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A resource in words, such as "limit(pool(cuda.async, reuse=passed_only), 2GiB)". docs/traces.md says what
-// can be said; adaptors.cpp holds the table of adaptors.
+// A resource in words, such as "limit(pool(cuda.async, reuse=passed_only), 2GiB)". docs/traces.md says what such a text
+// may contain; adaptors.cpp holds the table of adaptors.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace weir::replay {
 
-/// What is wrong with a text, and where. The message shows the text with a mark under the place.
+/// Says what is wrong with a text, and where. The message shows the text with a mark under the place.
 class SpecError : public std::runtime_error {
  public:
   SpecError(std::string_view text, std::size_t at, const std::string& message);
@@ -26,10 +26,10 @@ class SpecError : public std::runtime_error {
   std::size_t at_;
 };
 
-/// What stands for a parameter of an adaptor.
+/// The value of an adaptor's parameter.
 struct Value {
   bool given = false;
-  std::uint64_t number = 0;  ///< bytes, or which of the choices
+  std::uint64_t number = 0;  ///< bytes, or the index of a choice
   std::string text;          ///< of a parameter of type text
 
   [[nodiscard]] std::size_t or_else(std::size_t otherwise) const noexcept {
@@ -45,7 +45,7 @@ struct Parameter {
   std::span<const std::string_view> choices{};
 };
 
-/// A resource over another. Parameters are given in order or by name; `make` gets one value for each.
+/// Makes a resource over another one. Parameters are given in order or by name; `make` gets one value for each.
 struct Adaptor {
   std::string_view name;
   std::span<const Parameter> parameters;
@@ -53,15 +53,16 @@ struct Adaptor {
 };
 [[nodiscard]] std::span<const Adaptor> adaptors();
 
-/// A text that was understood; what it names need not exist here.
+/// A text that was understood. What it names need not exist here.
 class Spec {
  public:
-  /// Throws SpecError.
+  /// Read `text`. Throws SpecError.
   explicit Spec(std::string_view text);
-  /// The resource, new in all its layers. Throws SpecError for devices and kinds that are not here, and what
-  /// the factories throw.
+  /// Make the resource, new in all its layers. Throws SpecError for devices and kinds that are not here, and where a
+  /// factory throws Error; other exceptions of the factories pass.
   [[nodiscard]] ResourcePtr make() const;
-  /// The same in one way of writing: sizes in bytes, parameters by name. Reads back as the same.
+  /// Return the same resource in one way of writing: sizes in bytes, parameters by name. The text reads back as the
+  /// same Spec.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -77,7 +78,8 @@ class Spec {
   std::vector<Layer> layers_;  // outermost first
 };
 
-/// "64KiB", "2GiB", "512", "7B"; nullopt for anything else and for what 64 bits do not hold.
+/// Return the bytes in a text such as "64KiB", "2GiB", "512" or "7B"; nullopt for any other text, and for more than 64
+/// bits hold.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 
 }  // namespace weir::replay

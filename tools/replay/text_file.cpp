@@ -16,7 +16,7 @@ namespace weir::replay {
 namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 20;
-constexpr std::size_t most = std::size_t{8} << 30;  // a few bytes of gzip may say that they are terabytes
+constexpr std::size_t most = std::size_t{8} << 30;  // because a few bytes of gzip may unpack to terabytes
 
 [[noreturn]] void refuse(const std::string& path) {
   throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), path);

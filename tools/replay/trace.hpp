@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a program did with memory: a list of operations on numbered buffers, streams and threads. Made by
-// read_trace.hpp.
+// What a program did with memory: a list of operations on numbered buffers, streams and threads. read_trace.hpp makes
+// it from text.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +18,17 @@ inline constexpr std::size_t actions = 4;
 
 /// Buffers, streams and threads are indexes from 0, in the order in which they appear.
 struct Operation {
-  std::uint64_t bytes = 0;  ///< asked for; of a trim, what is kept
+  std::uint64_t bytes = 0;  ///< asked for; for a trim, the bytes to keep
   std::uint64_t alignment = 0;
   std::uint32_t buffer = 0;
   std::uint32_t stream = 0;
   std::uint32_t thread = 0;
-  std::uint32_t turn = 0;  ///< operations on this buffer that come before
+  std::uint32_t turn = 0;  ///< how many operations on this buffer come before
   std::uint32_t line = 0;  ///< of the text, from 1
   Action action = Action::allocate;
-  bool elsewhere = false;  ///< a close that is ordered after another stream than the allocation's
+  bool elsewhere = false;  ///< a close that is ordered after a stream other than the allocation's
   bool shared = false;     ///< the buffer is used by more than one thread: wait for its turn
-  bool refused = false;    ///< failed when it was recorded; the close of it follows at once
+  bool refused = false;    ///< failed when it was recorded; its close follows at once
 };
 
 enum class Format : std::uint8_t { weir, pytorch, rmm };
@@ -41,13 +41,13 @@ struct Trace {
   std::size_t buffers = 0, streams = 0, threads = 0;  ///< counts
   std::uint64_t peak_live = 0;     ///< largest sum of requested bytes, in the order of the text
   std::size_t left_open = 0;       ///< buffers that are never closed
-  std::size_t refused = 0;         ///< allocations that failed when it was recorded; they are tried again
+  std::size_t refused = 0;         ///< allocations that failed when they were recorded; they are tried again
   std::size_t unknown_closes = 0;  ///< closes of buffers from before the trace; left out
   std::size_t empty = 0;           ///< operations on buffers of zero bytes; left out
   bool torn = false;  ///< the text ends within a line or a compressed block; that line is left out
 };
 
-/// Why a text is no trace. The message begins with the line.
+/// Why a text is not a trace. The message begins with the line, or with the file and the line.
 class TraceError : public std::runtime_error {
  public:
   TraceError(std::uint64_t line, const std::string& message)
@@ -60,19 +60,19 @@ class TraceError : public std::runtime_error {
   std::uint64_t line_;
 };
 
-/// Who does something, as the text names them.
+/// Where an operation comes from. Thread and stream are as the text names them.
 struct Origin {
   std::uint64_t thread = 0;
   std::uint64_t stream = 0;
   std::uint64_t line = 0;
 };
 
-/// Gives out the indexes and checks that buffers are allocated once before they are used and closed. Throws
+/// Gives out the indexes, and checks that buffers are allocated once before they are used and closed. Throws
 /// TraceError.
 class TraceBuilder {
  public:
   void allocate(const Origin& origin, std::uint64_t id, std::uint64_t bytes, std::uint64_t alignment);
-  /// An allocation that failed when it was recorded.
+  /// Add an allocation that failed when it was recorded, and its close.
   void refuse(const Origin& origin, std::uint64_t bytes, std::uint64_t alignment);
   void use(const Origin& origin, std::uint64_t id);
   void close(const Origin& origin, std::uint64_t id);

@@ -27,7 +27,7 @@ nanoseconds timed(F&& f) {
   return Clock::now() - start;
 }
 
-/// The best of three, the first of which warms up.
+/// Return the best time of three runs, the first of which warms up.
 template <class F>
 nanoseconds best(F&& f) {
   nanoseconds least = nanoseconds::max();
@@ -101,7 +101,7 @@ void Demo::allocate_and_fill() {
   std::fputs(table.text(2).c_str(), stdout);
 }
 
-/// Time of a copy, or nothing when a byte was wrong afterwards.
+/// Return the time of a copy, or nothing when a byte was wrong afterwards.
 std::optional<nanoseconds> copy(const Memory& from, Memory& to, unsigned seed) {
   const std::vector<std::byte> expected = pattern(seed, demo_bytes);
   Buffer source = from.resource->allocate(demo_bytes, from.stream);
@@ -137,7 +137,8 @@ void Demo::copy_across() {
   std::fputs(table.text(2).c_str(), stdout);
 }
 
-/// The peer opens the buffer by its descriptor, checks it and changes it; the change is seen here.
+/// Have the peer open the buffer by its descriptor, check it and change it. Returns whether both processes saw the
+/// right bytes.
 bool visit(const Memory& memory, MemoryResource& resource, const PeerProcess& peer) {
   static const std::vector<std::byte> sent = pattern(shared_seed, demo_bytes);
   static const std::vector<std::byte> returned = pattern(changed_seed, demo_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The bytes that the demo moves around: what they should be depends on a seed and on where they are.
+// The bytes that the demo moves around. What a byte should be depends on a seed and on its position.
 
 #include <cstddef>
 #include <vector>
@@ -11,7 +11,7 @@ namespace weir::cli {
 
 inline constexpr std::size_t demo_bytes = std::size_t{4} << 20;
 inline constexpr unsigned shared_seed = 77;   ///< what the demo's first process writes into shared memory
-inline constexpr unsigned changed_seed = 78;  ///< what the second one leaves there
+inline constexpr unsigned changed_seed = 78;  ///< what the second process leaves there
 inline constexpr char peer_agrees = 'y';
 inline constexpr char peer_disagrees = 'n';
 

@@ -9,7 +9,7 @@
 namespace weir::cli {
 namespace {
 
-/// Length of the well-formed UTF-8 sequence at the beginning of `text`; 0 when there is none.
+/// Return the length of the well-formed UTF-8 sequence at the beginning of `text`; 0 when there is none.
 std::size_t sequence(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](std::size_t n) {

@@ -8,7 +8,7 @@
 
 namespace weir::cli {
 
-/// Appends to a string; puts commas and quotes where they belong. Bytes that are not UTF-8 become U+FFFD.
+/// Appends to a string, and puts commas and quotes where they belong. Bytes that are not UTF-8 become U+FFFD.
 class Json {
  public:
   Json& open(char bracket);   ///< '{' or '['
@@ -29,12 +29,12 @@ class Json {
 
  private:
   Json& literal(std::string_view text);
-  static std::string shortest(double number);  // that reads back as the same; null when it is not finite
+  static std::string shortest(double number);  // reads back as the same number; "null" when it is not finite
   void separate();
   void quote(std::string_view text);
 
   std::string out_;
-  bool first_ = true;  // nothing stands before in this bracket, or a key does
+  bool first_ = true;  // the next item needs no comma: it begins a bracket or follows a key
 };
 
 }  // namespace weir::cli

@@ -9,11 +9,11 @@
 
 namespace weir::cli {
 
-/// Name of a DLDeviceType.
+/// Return the name of a DLDeviceType.
 std::string dlpack_name(std::int32_t type);
-/// "4 MiB", "139.8 GiB".
+/// Return text such as "4 MiB" or "139.8 GiB".
 std::string size_text(std::size_t bytes);
-/// "12.3 µs", "4.56 ms".
+/// Return text such as "12.3 µs" or "4.56 ms".
 std::string time_text(std::chrono::nanoseconds time);
 
 }  // namespace weir::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weir command line: what is here, and does it work.
+// The weir command line: it shows what this machine has, and whether that works.
 
 #include <cstdio>
 #include <exception>

@@ -19,7 +19,7 @@ void check(int error, const char* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
 }
 
-/// dup2 in the child clears close-on-exec on its copy only.
+/// Start the peer. In the child, dup2 clears close-on-exec on its copy only.
 pid_t spawn(int socket) {
   std::string program = "weir", command{peer_command};
   const std::array<char*, 3> arguments{program.data(), command.data(), nullptr};

@@ -11,21 +11,21 @@
 namespace weir::cli {
 
 inline constexpr std::string_view peer_command = "demo-peer";
-inline constexpr int peer_socket = 3;  ///< the file descriptor under which the peer finds its end
+inline constexpr int peer_socket = 3;  ///< the file descriptor of the peer's end of the socket
 
-/// A running peer. Spawned, never forked: a GPU driver may be loaded here.
+/// A running peer. It is spawned and never forked, because a GPU driver may be loaded here.
 class PeerProcess {
  public:
   PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
-  ~PeerProcess();  ///< closes the socket, which ends the peer, and waits for it
+  ~PeerProcess();  ///< closes the socket, which ends the peer, and waits for the peer
 
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   [[nodiscard]] pid_t id() const noexcept { return id_; }
-  /// The peer's one-byte answer; 0 when it has ended.
+  /// Return the peer's one-byte answer; 0 when the peer has ended.
   [[nodiscard]] char answer() const;
-  /// Close the socket and wait. True when the peer ended with status 0.
+  /// Close the socket and wait for the peer. True when it ended with status 0.
   bool finish() noexcept;
 
  private:

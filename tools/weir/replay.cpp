@@ -28,7 +28,7 @@ struct Options {
   unsigned passes = 1;
 };
 
-/// Fills `options`; or the argument that was not understood, and why.
+/// Read the arguments into `options`. Returns what is wrong with them, or nothing.
 std::optional<std::string> read(std::span<char*> arguments, Options& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string argument = arguments[i];

@@ -6,7 +6,7 @@
 namespace weir::cli {
 namespace {
 
-/// Characters, not bytes: "µs" is two wide.
+/// Return the width in characters, not in bytes: "µs" is two wide.
 std::size_t width(const std::string& cell) {
   return static_cast<std::size_t>(std::ranges::count_if(cell, [](char c) { return (c & 0xC0) != 0x80; }));
 }

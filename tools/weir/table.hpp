@@ -8,7 +8,7 @@
 
 namespace weir::cli {
 
-/// Rows of cells, printed with aligned columns. Cells of the columns from `right_from` on are flushed right.
+/// Rows of cells, printed with aligned columns. The columns from `right_from` on are flushed right.
 class Table {
  public:
   explicit Table(std::vector<std::string> header, std::size_t right_from = ~std::size_t{0})
