@@ -54,7 +54,7 @@ class Device {
  public:
   [[nodiscard]] std::string_view backend() const noexcept;  ///< "host", "cuda", "vulkan"
   [[nodiscard]] int ordinal() const noexcept;               ///< index within the backend, from 0
-  [[nodiscard]] std::string id() const;                     ///< "cuda:0"; accepted by `device()`
+  [[nodiscard]] std::string id() const;                     ///< "cuda:0"; device() takes it, but for adopted devices
   [[nodiscard]] std::string_view name() const noexcept;
   [[nodiscard]] std::string_view driver() const noexcept;   ///< driver and version, for humans
   [[nodiscard]] const Uuid& uuid() const noexcept;
@@ -94,7 +94,8 @@ struct BackendInfo {
 [[nodiscard]] Device device(std::string_view id);
 
 /// Return the device that the environment variable `WEIR_DEVICE` names, if it is set; throws when it names no device.
-/// Otherwise return the best device there is: CUDA before a Vulkan GPU, before a Vulkan CPU, before the host.
+/// Otherwise return the best device there is: a CUDA device, else a GPU of Vulkan, else the host, else a CPU driver of
+/// Vulkan.
 [[nodiscard]] Device best_device();
 
 }  // namespace weir

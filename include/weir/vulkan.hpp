@@ -28,7 +28,7 @@ namespace weir::vulkan {
 [[nodiscard]] Device device(int ordinal = 0);
 
 /// Make a resource of device-local memory. To be the same on every machine, it is not mapped even where it could be.
-/// DLPack label: Vulkan.
+/// Frameworks cannot address it, so an export to DLPack throws unsupported.
 [[nodiscard]] ResourcePtr make_device_resource(const Device& device, const ResourceOptions& options = {});
 /// Make a resource of memory that the host writes and the device reads. The memory is write-combined where there is a
 /// choice, so do not read it on the host.
