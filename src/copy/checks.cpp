@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy/checks.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir::detail {
+namespace {
+
+std::string name_of(const char* operation) { return std::string("Buffer::") + operation; }
+
+std::string bytes_of(std::size_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+[[noreturn]] void refuse(const char* operation, const std::string& why) {
+  throw Error(Errc::invalid_argument, name_of(operation) + ": " + why);
+}
+
+// Return how far apart two places are in the same memory, or nothing when they are known to be in different memory.
+// Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's
+// identity.
+std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
+  const auto between = [](std::uint64_t x, std::uint64_t y) { return x > y ? x - y : y - x; };
+  if (a.segment == b.segment) return between(a.offset, b.offset);
+  if (!a.segment->imported && !b.segment->imported) return std::nullopt;
+  const auto first = a.segment->names(), second = b.segment->names();
+  if ((a.segment->device == b.segment->device && first.memory == second.memory) || a.segment->known_as(*b.segment)) {
+    return between(first.offset + a.offset, second.offset + b.offset);
+  }
+  if (a.segment->host && b.segment->host) {
+    const auto address = [](spi::Location l) { return reinterpret_cast<std::uintptr_t>(l.segment->host) + l.offset; };
+    return between(address(a), address(b));
+  }
+  if (a.segment->device != b.segment->device || a.segment->address == 0 || b.segment->address == 0) return std::nullopt;
+  return between(a.segment->address + a.offset, b.segment->address + b.offset);
+}
+
+}  // namespace
+
+Operand open_operand(const char* operation, const Buffer& buffer) {
+  spi::Block* const block = buffer.block();
+  if (!block) throw Error(Errc::closed, name_of(operation) + ": the buffer is closed");
+  if (block->segment) block->segment->device->check_process();
+  return {block, block->offset + buffer.offset(), buffer.size()};
+}
+
+void check_range(const char* operation, const char* role, const Operand& operand, std::size_t offset,
+                 std::size_t bytes) {
+  if (offset <= operand.size && bytes <= operand.size - offset) return;
+  refuse(operation, bytes_of(bytes) + " at offset " + std::to_string(offset) + " do not lie in the " + role + " of " +
+                        bytes_of(operand.size));
+}
+
+void check_same_size(const char* operation, const Operand& dst, const Operand& src) {
+  if (dst.size == src.size) return;
+  refuse(operation, "the source has " + bytes_of(src.size) + ", the destination " + bytes_of(dst.size) +
+                        "; they must be equal, or use the form with offsets and a size");
+}
+
+void check_writable(const char* operation, const Operand& dst) {
+  if (dst.block->segment && dst.block->segment->read_only) {
+    throw Error(Errc::permission_denied, name_of(operation) + ": the destination is read-only");
+  }
+}
+
+void check_apart(const char* operation, const Place& a, const Place& b, std::size_t bytes) {
+  const auto apart = distance({&a.segment(), a.offset}, {&b.segment(), b.offset});
+  if (!apart || *apart >= bytes) return;
+  refuse(operation, "source and destination overlap by " + bytes_of(bytes - *apart) + "; copy through a third buffer");
+}
+
+void check_pattern(std::size_t pattern_bytes) {
+  if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
+    refuse("fill", "a pattern of " + bytes_of(pattern_bytes) + "; it must have 1, 2, 4 or 8");
+  }
+}
+
+void check_multiple(std::size_t bytes, std::size_t pattern_bytes) {
+  if (bytes % pattern_bytes != 0) {
+    refuse("fill", bytes_of(bytes) + " are not a multiple of the pattern's " + bytes_of(pattern_bytes));
+  }
+}
+
+}  // namespace weir::detail

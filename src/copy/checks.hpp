@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a copy or a fill must be before it is put on a stream. Each function throws if its argument is not.
+
+#include <cstddef>
+
+#include "copy/transfer.hpp"
+#include "weir/buffer.hpp"
+
+namespace weir::detail {
+
+/// A buffer that takes part in an operation, looked up once.
+struct Operand {
+  spi::Block* block;
+  std::size_t begin;  ///< of the buffer, from byte 0 of the segment
+  std::size_t size;   ///< bytes
+
+  [[nodiscard]] Place at(std::size_t offset) const noexcept { return {block, begin + offset}; }
+};
+
+/// Throws closed, and unsupported in a forked child that may not use the memory's device.
+[[nodiscard]] Operand open_operand(const char* operation, const Buffer& buffer);
+
+// The others throw invalid_argument, or permission_denied for memory that is read-only. `role` is for the message:
+// "source", "destination" or "buffer".
+
+void check_range(const char* operation, const char* role, const Operand& operand, std::size_t offset, std::size_t bytes);
+void check_same_size(const char* operation, const Operand& dst, const Operand& src);
+void check_writable(const char* operation, const Operand& dst);
+void check_apart(const char* operation, const Place& a, const Place& b, std::size_t bytes);
+/// A pattern has 1, 2, 4 or 8 bytes.
+void check_pattern(std::size_t pattern_bytes);
+void check_multiple(std::size_t bytes, std::size_t pattern_bytes);
+
+}  // namespace weir::detail
