@@ -4,6 +4,8 @@
 #     Without SOURCES: every .cpp below the folder, tests/ left out. INCLUDES are system directories.
 #     The folder must define `const weir::spi::Backend* weir::<name>::backend() noexcept`.
 #   weir_skip_backend(<name> "<why, and what to install>")
+# before which it may name headers that only this backend implements, besides weir/<name>.hpp:
+#   weir_backend_headers(<name> <path below include/weir>…)
 # and backends/CMakeLists.txt ends with weir_write_backend_table().
 include_guard()
 
@@ -13,7 +15,7 @@ function(weir_add_backend)
     file(GLOB_RECURSE arg_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
     list(FILTER arg_SOURCES EXCLUDE REGEX "/tests/")
   endif()
-  if(NOT arg_SOURCES)
+  if(NOT arg_SOURCES OR (WEIR_BACKENDS AND NOT arg_NAME IN_LIST WEIR_BACKENDS))
     weir_skip_backend(${arg_NAME} "backends/${arg_NAME} has no sources")
     return()
   endif()
@@ -34,26 +36,41 @@ function(weir_add_backend)
   message(STATUS "weir backend ${arg_NAME}: on")
 endfunction()
 
+function(weir_backend_headers name)
+  set_property(GLOBAL PROPERTY WEIR_BACKEND_${name}_HEADERS "${ARGN}")
+endfunction()
+
 function(weir_skip_backend name reason)
+  if(WEIR_BACKENDS AND NOT name IN_LIST WEIR_BACKENDS)
+    set(reason "not named in WEIR_BACKENDS")
+  elseif(WEIR_BACKENDS)
+    message(FATAL_ERROR "WEIR_BACKENDS names ${name}, which cannot be built: ${reason}")
+  endif()
   set_property(GLOBAL APPEND PROPERTY WEIR_BACKENDS_SKIPPED ${name})
   set_property(GLOBAL PROPERTY WEIR_BACKEND_${name}_SKIPPED_BECAUSE "${reason}")
   message(STATUS "weir backend ${name}: skipped, ${reason}")
 endfunction()
 
-# backend_table.cpp lists all backends for the registry; backends.txt says the same to scripts.
+# backend_table.cpp lists all backends for the registry; backends.txt says the same to scripts, and weir/version.hpp to
+# programs.
 function(weir_write_backend_table)
   get_property(built GLOBAL PROPERTY WEIR_BACKENDS_BUILT)
   get_property(skipped GLOBAL PROPERTY WEIR_BACKENDS_SKIPPED)
   set(WEIR_BACKEND_DECLARATIONS "")
   set(WEIR_BACKEND_ENTRIES "")
   set(report "")
+  set(WEIR_HAS_BACKENDS "")
   foreach(name IN LISTS built)
+    string(TOUPPER "${name}" macro)
+    string(APPEND WEIR_HAS_BACKENDS "#define WEIR_HAS_${macro} 1\n")
     string(APPEND WEIR_BACKEND_DECLARATIONS
       "namespace weir::${name} {\nconst spi::Backend* backend() noexcept;\n}\n")
     string(APPEND WEIR_BACKEND_ENTRIES "      {\"${name}\", &weir::${name}::backend, nullptr},\n")
     string(APPEND report "${name} built\n")
   endforeach()
   foreach(name IN LISTS skipped)
+    string(TOUPPER "${name}" macro)
+    string(APPEND WEIR_HAS_BACKENDS "#define WEIR_HAS_${macro} 0\n")
     get_property(reason GLOBAL PROPERTY WEIR_BACKEND_${name}_SKIPPED_BECAUSE)
     string(REGEX REPLACE "([\\\"])" "\\\\\\1" quoted "${reason}")
     string(APPEND WEIR_BACKEND_ENTRIES "      {\"${name}\", nullptr, \"${quoted}\"},\n")
@@ -63,4 +80,5 @@ function(weir_write_backend_table)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/backend_table.cpp.in" "${table}" @ONLY)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/backends.txt" CONTENT "${report}")
   target_sources(weir PRIVATE "${table}")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in" "${PROJECT_BINARY_DIR}/include/weir/version.hpp" @ONLY)
 endfunction()

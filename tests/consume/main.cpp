@@ -5,6 +5,9 @@
 
 #include <weir/version.hpp>
 #include <weir/weir.hpp>
+#if !WEIR_HAS_HOST
+#error "weir/version.hpp does not say that there is a host backend"
+#endif
 
 int main() {
   const weir::Device device = weir::host_device();
