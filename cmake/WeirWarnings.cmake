@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # weir_target_options(<target>): what every target of this project is compiled with.
+# weir_hide_symbols(<target>): only what is marked with WEIR_API can be linked against.
 include_guard()
 
 function(weir_target_options target)
@@ -15,4 +16,8 @@ function(weir_target_options target)
     CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON)
   weir_target_sanitizers(${target})
+endfunction()
+
+function(weir_hide_symbols target)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()

@@ -30,7 +30,7 @@ bool prefetches(const spi::DeviceState& device, MemoryKind kind, const spi::Devi
   return kind == MemoryKind::managed && there;
 }
 
-std::vector<spi::DeviceState*> list(std::string& reason) {
+std::vector<spi::DeviceState*> devices(std::string& reason) {
   if (!load_driver(reason)) return {};
   int count = 0;
   check(driver().DeviceGetCount(&count), "cuDeviceGetCount");
@@ -58,13 +58,10 @@ std::vector<spi::DeviceState*> list(std::string& reason) {
   return found;
 }
 
-std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
-  try {
-    return list(reason);
-  } catch (const std::exception& error) {
-    reason = error.what();
-    return {};
-  }
+// Pinned and managed memory is not, or not only, of the device.
+std::optional<spi::DeviceMemory> device_memory(spi::DeviceState& device, MemoryKind kind) noexcept {
+  const bool of_device = kind == MemoryKind::device || kind == MemoryKind::async || kind == MemoryKind::vmm;
+  return of_device ? gpu_of(device).memory() : std::nullopt;
 }
 
 }  // namespace
@@ -76,7 +73,8 @@ const spi::Backend* backend() noexcept {
                                             .export_handle = export_handle,
                                             .imports = imports,
                                             .import_handle = import_handle,
-                                            .wrap = wrap};
+                                            .wrap = wrap,
+                                            .device_memory = device_memory};
   static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches, .prefetches = prefetches};
   static constexpr spi::Backend table{.name = "cuda",
                                       .rank = 20,

@@ -106,14 +106,16 @@ ValueGates& Gpu::gates() {
   return once(gates_, [&] { return new ValueGates(*this); });
 }
 
-std::size_t Gpu::free_memory() noexcept {
+std::optional<spi::DeviceMemory> Gpu::memory() noexcept {
+  const auto made = context_.load(std::memory_order_acquire);
+  if (!made) return {};
   try {
-    const ContextScope scope(context());
+    const ContextScope scope(made);
     std::size_t free = 0, total = 0;
-    return cuda::driver().MemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
-  } catch (...) {
-    return 0;
+    if (cuda::driver().MemGetInfo(&free, &total) == CUDA_SUCCESS) return spi::DeviceMemory{total, free};
+  } catch (...) {  // then it does not say
   }
+  return {};
 }
 
 }  // namespace weir::cuda

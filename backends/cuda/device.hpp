@@ -32,8 +32,8 @@ class Gpu final : public spi::DeviceState {
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 
-  /// Return the bytes that the device reports as free; 0 when it does not say.
-  std::size_t free_memory() noexcept;
+  /// Return what the device says of its memory; empty when it does not say. Makes no context for that.
+  std::optional<spi::DeviceMemory> memory() noexcept;
 
  private:
   template <class T, class Make>

@@ -202,7 +202,7 @@ bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, s
   if (result != CUDA_ERROR_OUT_OF_MEMORY && !too_large) check(result, call, bytes, " bytes on ", gpu);
   shortage.call = call;
   shortage.native = code_of(result);
-  shortage.device_free = gpu.free_memory();
+  if (const auto memory = gpu.memory()) shortage.device_free = memory->free;
   shortage.limit = limit;
   return true;
 }

@@ -44,9 +44,12 @@ Device adopt(const AdoptOptions& options) {
   auto instance = std::make_unique<Instance>();
   instance->handle = options.instance;
   instance->api = lowest_api;
-  if (const char* missing = instance->fn.load(options.get_instance_proc_addr, options.instance))
+  if (const char* missing = instance->fn.load(options.get_instance_proc_addr, options.instance, false))
     throw Error(Errc::incompatible,
                 std::string("vulkan::adopt: the instance has no ") + missing + ": make it for Vulkan 1.2");
+  if (const char* missing = instance->fn.load(options.get_instance_proc_addr, options.instance, options.debug_utils))
+    throw Error(Errc::invalid_argument,
+                std::string("vulkan::adopt: the instance has no ") + missing + ": what was said to be enabled is not");
   if (auto why = PhysicalDevice::unsuitable(*instance, options.physical_device); !why.empty())
     throw Error(Errc::unsupported, "vulkan::adopt: " + why);
   DeviceTable fn;

@@ -54,7 +54,7 @@ std::vector<VkPhysicalDevice> physical_devices(const Instance& instance, std::st
   return found;
 }
 
-std::vector<spi::DeviceState*> list(std::string& reason) {
+std::vector<spi::DeviceState*> devices(std::string& reason) {
   std::vector<spi::DeviceState*> devices;
   const Instance* instance = open_instance(reason);
   if (!instance) return devices;
@@ -72,17 +72,9 @@ std::vector<spi::DeviceState*> list(std::string& reason) {
   return devices;
 }
 
-std::vector<spi::DeviceState*> devices(std::string& reason) noexcept {
-  try {
-    return list(reason);
-  } catch (const std::exception& error) {
-    reason = error.what();
-    return {};
-  }
-}
-
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
-  return Memory::make(own(device).logical(), request.kind, request.bytes, request.exportable, shortage);
+  return Memory::make(own(device).logical(), request.kind, request.bytes, request.exportable, shortage,
+                      static_cast<VkBufferUsageFlags>(request.flags));
 }
 
 spi::ExportedHandle export_handle(spi::Segment& segment) {
@@ -99,6 +91,12 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
                         std::move(request.fd));
 }
 
+std::optional<spi::DeviceMemory> device_memory(spi::DeviceState& device, MemoryKind kind) noexcept {
+  const PhysicalDevice& physical = own(device);
+  const auto type = physical.memory_type(kind, ~0u);
+  return !physical.is_closed() && type ? physical.heap(*type) : std::nullopt;
+}
+
 spi::StreamState* create_stream(spi::DeviceState& device) { return new BatchedStream(own(device).logical()); }
 
 bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept { return segment.device == &device; }
@@ -107,7 +105,8 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .export_handle = export_handle,
                                .imports = imports,
                                .import_handle = import_handle,
-                               .wrap = nullptr};
+                               .wrap = nullptr,
+                               .device_memory = device_memory};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
 const spi::Backend table{.name = "vulkan",
                          .rank = 10,

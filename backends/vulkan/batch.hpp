@@ -15,6 +15,7 @@ namespace weir::vulkan {
 struct Batch {
   std::uint64_t value = 0;                        ///< signalled when the batch is complete
   std::unique_ptr<Slot> slot;                     ///< null when the batch only waits or signals
+  std::unique_ptr<Slot> after;                    ///< what follows an application's commands; else null
   std::vector<std::shared_ptr<Timeline>> waited;  ///< kept alive until the batch is complete
 };
 

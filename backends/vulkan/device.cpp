@@ -167,21 +167,24 @@ void PhysicalDevice::read_kinds() {
     if (memory_.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) total_memory += memory_.memoryHeaps[i].size;
   }
 
+  const bool exportable = shares(0);
+  for (auto kind : {MemoryKind::device, MemoryKind::mappable, MemoryKind::upload, MemoryKind::readback})
+    add_kind(kind, exportable);
+  default_kind = MemoryKind::device;
+  staging_kind = staging;
+}
+
+bool PhysicalDevice::shares(VkBufferUsageFlags extra_usage) const noexcept {
   VkPhysicalDeviceExternalBufferInfo info{};
   info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO;
-  info.usage = usage();
+  info.usage = usage() | extra_usage;
   info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
   VkExternalBufferProperties external{};
   external.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES;
   instance.fn.vkGetPhysicalDeviceExternalBufferProperties(handle, &info, &external);
   constexpr VkExternalMemoryFeatureFlags both =
       VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
-  const bool exportable = memory_fd && (external.externalMemoryProperties.externalMemoryFeatures & both) == both;
-
-  for (auto kind : {MemoryKind::device, MemoryKind::mappable, MemoryKind::upload, MemoryKind::readback})
-    add_kind(kind, exportable);
-  default_kind = MemoryKind::device;
-  staging_kind = staging;
+  return memory_fd && (external.externalMemoryProperties.externalMemoryFeatures & both) == both;
 }
 
 void PhysicalDevice::add_kind(MemoryKind kind, bool exportable) {
@@ -218,8 +221,9 @@ std::optional<std::uint32_t> PhysicalDevice::memory_type(MemoryKind kind, std::u
   return best;
 }
 
-std::size_t PhysicalDevice::heap_free(std::uint32_t type_index) const noexcept {
-  if (!memory_budget) return 0;
+std::optional<spi::DeviceMemory> PhysicalDevice::heap(std::uint32_t type_index) const noexcept {
+  const DriverCall call(Doing::poll);
+  if (!memory_budget || !call) return {};
   VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
   budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
   VkPhysicalDeviceMemoryProperties2 properties{};
@@ -227,7 +231,8 @@ std::size_t PhysicalDevice::heap_free(std::uint32_t type_index) const noexcept {
   properties.pNext = &budget;
   instance.fn.vkGetPhysicalDeviceMemoryProperties2(handle, &properties);
   const auto heap = type(type_index).heapIndex;
-  return budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
+  const std::size_t all = budget.heapBudget[heap], used = budget.heapUsage[heap];
+  return spi::DeviceMemory{all, all > used ? all - used : 0};
 }
 
 Logical& PhysicalDevice::logical() {

@@ -9,14 +9,16 @@
 #include <string>
 
 #include "driver.hpp"
-#include "weir/spi/device_state.hpp"
+#include "weir/spi/backend.hpp"
 
 namespace weir::vulkan {
 
 class Logical;
 
 /// The usage with which every buffer is made, so that one memory type fits all buffers of a kind and sizes agree
-/// between processes.
+/// between processes. A resource may add to it (vulkan::BufferUsage). The default alignment serves every usage: the
+/// specification allows no minTexelBufferOffsetAlignment, minUniformBufferOffsetAlignment and
+/// minStorageBufferOffsetAlignment above 256.
 inline constexpr VkBufferUsageFlags plain_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                                                   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
                                                   VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT;
@@ -49,6 +51,7 @@ class PhysicalDevice final : public spi::DeviceState {
   void adopt(std::unique_ptr<Logical> logical) noexcept;
   /// From now on, refuse to make anything on the device. For adopted devices.
   void close() noexcept { closed_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
   /// Return the name of a function that a feature of this device needs and `functions` lacks; null when there is none.
   [[nodiscard]] const char* missing_in(const DeviceTable& functions) const noexcept;
@@ -58,12 +61,13 @@ class PhysicalDevice final : public spi::DeviceState {
   [[nodiscard]] VkDeviceSize heap_size(std::uint32_t type_index) const noexcept {
     return memory_.memoryHeaps[type(type_index).heapIndex].size;
   }
-  /// Return the bytes of that type's heap that this process can still use, as far as the driver says; 0 when it does
-  /// not.
-  [[nodiscard]] std::size_t heap_free(std::uint32_t type_index) const noexcept;
+  /// Return what the driver says of that type's heap (VK_EXT_memory_budget); empty when it says nothing.
+  [[nodiscard]] std::optional<spi::DeviceMemory> heap(std::uint32_t type_index) const noexcept;
   [[nodiscard]] VkBufferUsageFlags usage() const noexcept {
     return plain_usage | (device_address ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
   }
+  /// Return whether the driver exports and imports memory of buffers with that usage besides usage().
+  [[nodiscard]] bool shares(VkBufferUsageFlags extra_usage) const noexcept;
 
   const Instance& instance;
   const VkPhysicalDevice handle;

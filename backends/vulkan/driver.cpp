@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "validation.hpp"
@@ -64,6 +66,23 @@ PFN_vkGetInstanceProcAddr find_loader(std::string& reason) {
   return get;
 }
 
+// Ask for names of objects, where they can be had. Returns whether they were asked for; validation has done so already.
+bool enable_debug_utils(VkInstanceCreateInfo& info, PFN_vkEnumerateInstanceExtensionProperties list) {
+  if (info.enabledExtensionCount != 0) return true;
+  constexpr const char* call = "vkEnumerateInstanceExtensionProperties";
+  static constexpr std::array names{VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
+  std::uint32_t count = 0;
+  VkResult result = list ? list(nullptr, &count, nullptr) : VK_SUCCESS;
+  std::vector<VkExtensionProperties> found(result < 0 ? 0 : count);
+  if (result >= 0 && list) result = list(nullptr, &count, found.data());
+  if (result < 0) report_failure(result, call, "names of Vulkan objects");
+  const auto wanted = [](const auto& extension) { return std::strcmp(extension.extensionName, names.front()) == 0; };
+  if (result < 0 || std::none_of(found.begin(), found.end(), wanted)) return false;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(names.size());
+  info.ppEnabledExtensionNames = names.data();
+  return true;
+}
+
 std::string explain_create(VkResult result) {
   std::string text = "vkCreateInstance failed with " + std::string(result_name(result));
   if (result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED)
@@ -73,9 +92,11 @@ std::string explain_create(VkResult result) {
 
 }  // namespace
 
-const char* InstanceTable::load(PFN_vkGetInstanceProcAddr get, VkInstance instance) noexcept {
+const char* InstanceTable::load(PFN_vkGetInstanceProcAddr get, VkInstance instance, bool debug_utils) noexcept {
 #define WEIR_VK_INSTANCE(name) \
   if (!(name = reinterpret_cast<PFN_##name>(get(instance, #name)))) return #name;
+#define WEIR_VK_INSTANCE_OPTIONAL(name) \
+  if (debug_utils && !(name = reinterpret_cast<PFN_##name>(get(instance, #name)))) return #name;
 #include "symbols.inc"
   return nullptr;
 }
@@ -173,6 +194,7 @@ const Instance* open_instance(std::string& reason) {
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   validation.extend(info);
+  const bool debug_utils = enable_debug_utils(info, global.vkEnumerateInstanceExtensionProperties);
   static Instance* instance = nullptr;  // lives as long as the process, even when there is no device
   instance = new Instance;
   if (VkResult result = global.vkCreateInstance(&info, nullptr, &instance->handle); result != VK_SUCCESS) {
@@ -181,7 +203,7 @@ const Instance* open_instance(std::string& reason) {
     return nullptr;
   }
   instance->api = api;
-  if (const char* missing = instance->fn.load(get, instance->handle)) {
+  if (const char* missing = instance->fn.load(get, instance->handle, debug_utils)) {
     reason = std::string("the Vulkan loader has no ") + missing + ": install a newer libvulkan1";
     return nullptr;
   }

@@ -14,9 +14,11 @@ namespace weir::vulkan {
 
 struct InstanceTable {
 #define WEIR_VK_INSTANCE(name) PFN_##name name = nullptr;
+#define WEIR_VK_INSTANCE_OPTIONAL(name) PFN_##name name = nullptr;
 #include "symbols.inc"
-  /// Load all functions. Returns the name of the first one that is missing; null when none is.
-  const char* load(PFN_vkGetInstanceProcAddr get, VkInstance instance) noexcept;
+  /// Load all functions, those of VK_EXT_debug_utils only if that is enabled. Returns the name of the first one that is
+  /// missing; null when none is.
+  const char* load(PFN_vkGetInstanceProcAddr get, VkInstance instance, bool debug_utils) noexcept;
 };
 
 struct DeviceTable {

@@ -8,6 +8,7 @@
 #include "batch.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "names.hpp"
 #include "segment.hpp"
 #include "weir/error.hpp"
 
@@ -161,10 +162,12 @@ void Logical::keep_spares() noexcept {
     request.memoryTypeIndex = device.memory_type(info.kind, ~0u).value_or(0);
     VkDeviceMemory spare = VK_NULL_HANDLE;
     if (!count_one()) return;
-    if (fn.vkAllocateMemory(handle, &request, nullptr, &spare) == VK_SUCCESS)
-      spares_.push_back(spare);
-    else
+    if (fn.vkAllocateMemory(handle, &request, nullptr, &spare) != VK_SUCCESS) {
       uncount_allocation();
+      continue;
+    }
+    spares_.push_back(spare);
+    name_spare(*this, spare);
   }
 }
 

@@ -5,30 +5,28 @@
 #include <mutex>
 
 #include "backend.hpp"
+#include "handles.hpp"
 #include "logical.hpp"
-#include "segment.hpp"
-#include "stream.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/resources.hpp"
 
 namespace weir::vulkan {
 namespace {
 
-ResourcePtr make(const Device& device, MemoryKind kind, const ResourceOptions& options) {
-  return spi::make_segment_resource(physical(device, "vulkan resource"), kind, options.exportable);
-}
+static_assert(static_cast<std::uint32_t>(BufferUsage::uniform_texel) == VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT);
+static_assert(static_cast<std::uint32_t>(BufferUsage::storage_texel) == VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT);
+static_assert(static_cast<std::uint32_t>(BufferUsage::index) == VK_BUFFER_USAGE_INDEX_BUFFER_BIT);
+static_assert(static_cast<std::uint32_t>(BufferUsage::vertex) == VK_BUFFER_USAGE_VERTEX_BUFFER_BIT);
+static_assert(static_cast<std::uint32_t>(BufferUsage::indirect) == VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT);
 
-// Null for zero bytes.
-Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset) {
-  const auto place = buffer.location();
-  (void)physical(place.segment ? Device(*place.segment->device) : buffer.device(), what);
-  offset = place.offset;
-  return static_cast<Memory*>(place.segment);
-}
-
-BatchedStream& own(const Stream& stream, const char* what) {
-  physical(stream.device(), what).check_process();
-  return static_cast<BatchedStream&>(stream.state());
+ResourcePtr make(const Device& device, MemoryKind kind, const BufferOptions& options) {
+  PhysicalDevice& state = physical(device, "vulkan resource");
+  const auto usage = static_cast<VkBufferUsageFlags>(options.usage);
+  if (options.exportable && !state.shares(usage) && state.shares(0))
+    throw Error(Errc::unsupported, state.describe() + ": the driver does not share vulkan." +
+                                       std::string(to_string(kind)) + " buffers with " + usage_text(usage) +
+                                       ": ask for less usage, or for no export");
+  return spi::make_segment_resource(state, kind, options.exportable, usage);
 }
 
 Memory& mapped(const Buffer& buffer, const char* what, std::size_t& offset) {
@@ -40,18 +38,30 @@ Memory& mapped(const Buffer& buffer, const char* what, std::size_t& offset) {
 
 }  // namespace
 
+Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset) {
+  const auto place = buffer.location();
+  (void)physical(place.segment ? Device(*place.segment->device) : buffer.device(), what);
+  offset = place.offset;
+  return static_cast<Memory*>(place.segment);
+}
+
+BatchedStream& stream_of(const Stream& stream, const char* what) {
+  physical(stream.device(), what).check_process();
+  return static_cast<BatchedStream&>(stream.state());
+}
+
 Device device(int ordinal) { return weir::device("vulkan:" + std::to_string(ordinal)); }
 
-ResourcePtr make_device_resource(const Device& device, const ResourceOptions& options) {
+ResourcePtr make_device_resource(const Device& device, const BufferOptions& options) {
   return make(device, MemoryKind::device, options);
 }
-ResourcePtr make_upload_resource(const Device& device, const ResourceOptions& options) {
+ResourcePtr make_upload_resource(const Device& device, const BufferOptions& options) {
   return make(device, MemoryKind::upload, options);
 }
-ResourcePtr make_readback_resource(const Device& device, const ResourceOptions& options) {
+ResourcePtr make_readback_resource(const Device& device, const BufferOptions& options) {
   return make(device, MemoryKind::readback, options);
 }
-ResourcePtr make_mappable_resource(const Device& device, const ResourceOptions& options) {
+ResourcePtr make_mappable_resource(const Device& device, const BufferOptions& options) {
   return make(device, MemoryKind::mappable, options);
 }
 
@@ -72,7 +82,7 @@ NativeBuffer native(const Buffer& buffer) {
 }
 
 NativeStream native(const Stream& stream) {
-  auto& state = own(stream, "vulkan::native");
+  auto& state = stream_of(stream, "vulkan::native");
   const auto value = state.put(spi::MarkOp{});  // the semaphore may lag behind what was done on the host
   if (!state.wait_submitted(value)) state.throw_if_lost();
   state.ensure_marked(value);
@@ -81,14 +91,14 @@ NativeStream native(const Stream& stream) {
 }
 
 void wait(const Stream& stream, VkSemaphore_T* semaphore, std::uint64_t value) {
-  auto& state = own(stream, "vulkan::wait");
+  auto& state = stream_of(stream, "vulkan::wait");
   if (!semaphore) throw Error(Errc::invalid_argument, "vulkan::wait: the semaphore is null");
   const auto point = spi::Ref<spi::StreamState>::adopt(new ForeignPoint(state.logical(), semaphore, value));
   state.put(spi::WaitOp{spi::Kept(*point), 1});
 }
 
 void with_queue(const Stream& stream, const std::function<void(VkQueue_T*)>& function) {
-  auto& queue = own(stream, "vulkan::with_queue").queue();
+  auto& queue = stream_of(stream, "vulkan::with_queue").queue();
   const std::scoped_lock lock(queue);
   function(queue.handle);
 }

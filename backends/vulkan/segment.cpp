@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "segment.hpp"
 
+#include <array>
+#include <cstdio>
 #include <limits>
 #include <memory>
 
 #include "device.hpp"
 #include "errors.hpp"
 #include "logical.hpp"
+#include "names.hpp"
 #include "weir/error.hpp"
 
 namespace weir::vulkan {
@@ -17,6 +20,29 @@ std::string asked(const Memory& memory) {
          std::string(to_string(memory.kind));
 }
 
+/// What the memory of a buffer must be.
+struct Needs {
+  VkDeviceSize size;
+  std::uint32_t type_bits;
+  bool prefers_dedicated, requires_dedicated;
+
+  Needs(const Logical& logical, VkBuffer buffer) {
+    VkMemoryDedicatedRequirements dedication{};
+    dedication.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS;
+    VkMemoryRequirements2 requirements{};
+    requirements.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2;
+    requirements.pNext = &dedication;
+    VkBufferMemoryRequirementsInfo2 question{};
+    question.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2;
+    question.buffer = buffer;
+    logical.fn.vkGetBufferMemoryRequirements2(logical.handle, &question, &requirements);
+    size = requirements.memoryRequirements.size;
+    type_bits = requirements.memoryRequirements.memoryTypeBits;
+    prefers_dedicated = dedication.prefersDedicatedAllocation;
+    requires_dedicated = dedication.requiresDedicatedAllocation;
+  }
+};
+
 VkResult short_of(Shortage& shortage, const char* call, VkResult result) {
   shortage.call = call;
   shortage.native = make_code(result);
@@ -24,6 +50,12 @@ VkResult short_of(Shortage& shortage, const char* call, VkResult result) {
 }
 
 }  // namespace
+
+std::string usage_text(VkBufferUsageFlags usage) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "usage 0x%x", static_cast<unsigned>(usage));
+  return text.data();
+}
 
 Memory::Memory(Logical& on, MemoryKind memory_kind, std::size_t bytes) noexcept : logical(on) {
   device = &on.device;
@@ -46,7 +78,8 @@ Memory::~Memory() {
   logical.add_segment(-1);
 }
 
-Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage) {
+Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage,
+                     VkBufferUsageFlags extra_usage) {
   const std::size_t round = exportable ? shared_granularity : granularity;
   const auto most = std::numeric_limits<std::size_t>::max() - (round - 1);
   if (bytes > most) {
@@ -57,6 +90,7 @@ Memory* Memory::make(Logical& logical, MemoryKind kind, std::size_t bytes, bool 
   logical.collect();
   auto made = spi::Ref<Memory>::adopt(new Memory(logical, kind, (bytes + round - 1) & ~(round - 1)));
   made->exportable = made->shared = exportable;
+  made->extra_usage_ = extra_usage;
   const VkResult result = made->build(-1, shortage);
   if (is_exhaustion(result)) return nullptr;
   check(result, shortage.call.c_str(), asked(*made));
@@ -76,13 +110,13 @@ VkResult Memory::build(int import_fd, Shortage& shortage) {
                                        (shared ? "an exportable" : "a") + " buffer");
   if (allocation_size > physical.heap_size(*type)) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   if (VkResult result = allocate(*type, import_fd); result < 0) {
-    shortage.device_free = physical.heap_free(*type);
+    if (const auto heap = physical.heap(*type)) shortage.device_free = heap->free;
     return short_of(shortage, "vkAllocateMemory", result);
   }
   return finish(*type, shortage);
 }
 
-VkResult Memory::create_buffer() {
+VkResult Memory::create_buffer(VkBufferUsageFlags usage, VkBuffer& made) const {
   VkExternalMemoryBufferCreateInfo external{};
   external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
   external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
@@ -90,22 +124,40 @@ VkResult Memory::create_buffer() {
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.pNext = shared ? &external : nullptr;
   info.size = size;
-  info.usage = logical.device.usage();
-  if (VkResult result = logical.fn.vkCreateBuffer(logical.handle, &info, nullptr, &buffer); result < 0) return result;
+  info.usage = usage;
+  return logical.fn.vkCreateBuffer(logical.handle, &info, nullptr, &made);
+}
 
-  VkMemoryDedicatedRequirements dedication{};
-  dedication.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS;
-  VkMemoryRequirements2 requirements{};
-  requirements.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2;
-  requirements.pNext = &dedication;
-  VkBufferMemoryRequirementsInfo2 question{};
-  question.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2;
-  question.buffer = buffer;
-  logical.fn.vkGetBufferMemoryRequirements2(logical.handle, &question, &requirements);
-  allocation_size = requirements.memoryRequirements.size;
-  type_bits_ = requirements.memoryRequirements.memoryTypeBits;
-  dedicated = dedication.requiresDedicatedAllocation || dedication.prefersDedicatedAllocation;
-  return VK_SUCCESS;
+VkResult Memory::create_buffer() {
+  const VkBufferUsageFlags usual = logical.device.usage();
+  if (VkResult result = create_buffer(usual | extra_usage_, buffer); result < 0) return result;
+  const Needs needs(logical, buffer);
+  allocation_size = needs.size;
+  type_bits_ = needs.type_bits;
+  // Dedicated memory can be opened only for a buffer with the same usage, which an importer does not know. NVIDIA's
+  // driver (580) prefers it for large buffers, and requires it for none.
+  dedicated = needs.requires_dedicated || (needs.prefers_dedicated && !shared);
+  return exportable && (extra_usage_ & ~usual) != 0 ? agree_with_importers() : VK_SUCCESS;
+}
+
+// A process that opens the memory makes its VkBuffer without the extra usage. The specification wants it to name the
+// size and the memory type of this allocation (VkMemoryAllocateInfo, import of opaque descriptors), and dedicated
+// memory to belong to a buffer that was made identically (VkMemoryDedicatedAllocateInfo).
+VkResult Memory::agree_with_importers() {
+  VkBuffer theirs = VK_NULL_HANDLE;
+  if (VkResult result = create_buffer(logical.device.usage(), theirs); result < 0) return result;
+  const Needs needs(logical, theirs);
+  logical.fn.vkDestroyBuffer(logical.handle, theirs, nullptr);
+  const auto type = [this](std::uint32_t bits) { return logical.device.memory_type(kind, bits); };
+  const char* differ = needs.requires_dedicated || dedicated       ? "a dedicated allocation"
+                       : needs.size != allocation_size             ? "another allocation size"
+                       : type(needs.type_bits) != type(type_bits_) ? "another memory type"
+                                                                   : nullptr;
+  if (!differ) return VK_SUCCESS;
+  throw Error(Errc::unsupported,
+              asked(*this) + " with " + usage_text(extra_usage_) +
+                  ": another process could not open the memory, because this driver's buffers want " + differ +
+                  ": share a buffer without this usage, and copy");
 }
 
 VkResult Memory::allocate(std::uint32_t type, int import_fd) {
@@ -149,6 +201,7 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
     return short_of(shortage, "vkBindBufferMemory", result);
   whole = buffer;
   logical.remember(*this);
+  name_memory(*this);
   if (physical.device_address) {
     VkBufferDeviceAddressInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;

@@ -2,12 +2,17 @@
 #pragma once
 // Memory from Vulkan: one VkDeviceMemory with one VkBuffer over all of it.
 
+#include <string>
+
 #include "driver.hpp"
 #include "weir/spi/backend.hpp"
 
 namespace weir::vulkan {
 
 class Logical;
+
+/// Return text such as "usage 0xc0", for messages.
+std::string usage_text(VkBufferUsageFlags usage);
 
 class Memory final : public spi::Segment {
  public:
@@ -20,9 +25,10 @@ class Memory final : public spi::Segment {
     std::byte* host = nullptr;
   };
 
-  /// Make memory of `bytes` (rounded up). When memory is exhausted, return null with `shortage` filled. Throws for
-  /// everything else.
-  static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage);
+  /// Make memory of `bytes` (rounded up), whose VkBuffer has `extra_usage` besides the usual one. When memory is
+  /// exhausted, return null with `shortage` filled. Throws for everything else.
+  static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage,
+                      VkBufferUsageFlags extra_usage = 0);
   /// Open memory that another process exported. If this throws, the descriptor is closed and nothing was made.
   static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd);
   /// Wrap an application's buffer, which must outlive the result. Throws.
@@ -56,16 +62,18 @@ class Memory final : public spi::Segment {
  private:
   Memory(Logical& logical, MemoryKind kind, std::size_t bytes) noexcept;
   void take_after(Memory& owner);
+  VkResult create_buffer(VkBufferUsageFlags usage, VkBuffer& made) const;
   VkResult create_buffer();
+  VkResult agree_with_importers();
   VkResult allocate(std::uint32_t type, int import_fd);
   VkResult finish(std::uint32_t type, Shortage& shortage);
   VkResult build(int import_fd, Shortage& shortage);
   [[nodiscard]] VkMappedMemoryRange mapped_range(std::size_t offset, std::size_t bytes) const noexcept;
 
   bool owned_ = true;
-  bool needs_dedicated_ = false;
   bool noncoherent_ = false;
   bool counted_ = false;
+  VkBufferUsageFlags extra_usage_ = 0;
   std::uint32_t type_bits_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "device.hpp"
 #include "errors.hpp"
 #include "logical.hpp"
+#include "names.hpp"
 #include "weir/error.hpp"
 
 namespace weir::vulkan {
@@ -47,6 +48,7 @@ BatchedStream::BatchedStream(Logical& logical)
   accesses_.reserve(2 * max_operations);
   idle_.reserve(max_idle_slots);
   flight().timeline = timeline_;
+  name_timeline(logical, timeline_->semaphore(), id());
   logical.collect();
   logical.add_stream(1);
 }
@@ -173,11 +175,11 @@ void BatchedStream::recorded(std::uint64_t value, std::size_t bytes) {
   if (operations_ >= max_operations || bytes_ >= max_bytes) submit();
 }
 
-void BatchedStream::close_commands() {
+// `writers` and `writes` say how the commands before have written.
+void BatchedStream::close_commands(VkPipelineStageFlags writers, VkAccessFlags writes) {
   for (const auto* memory : shared_) transfer(*memory, false);
   if (host_reads_)
-    barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
+    barrier(writers, writes, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
   shared_.clear();
   accesses_.clear();
   operations_ = 0;
@@ -191,12 +193,12 @@ void BatchedStream::submit() {
   auto& batches = flight().batches;
   Batch& batch = batches.emplace_back();
   try {
-    if (open_) close_commands();
+    if (open_) close_commands(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
     batch.value = last_;
     batch.slot = std::move(open_);
     batch.waited = std::exchange(waited_, {});
     timeline_->signalled(last_);
-    submit_batch(batch);
+    submit_batch(batch, {batch.slot ? &batch.slot->commands : nullptr, batch.slot ? 1U : 0U});
     wait_values_.clear();
   } catch (...) {
     batches.pop_back();
@@ -209,7 +211,7 @@ void BatchedStream::submit() {
   logical_.collect();
 }
 
-void BatchedStream::submit_batch(const Batch& batch) {
+void BatchedStream::submit_batch(const Batch& batch, std::span<const VkCommandBuffer> commands) {
   std::vector<VkSemaphore> semaphores;
   for (const auto& timeline : batch.waited) semaphores.push_back(timeline->semaphore());
   const std::vector<VkPipelineStageFlags> stages(semaphores.size(), everything);
@@ -227,8 +229,8 @@ void BatchedStream::submit_batch(const Batch& batch) {
   info.waitSemaphoreCount = static_cast<std::uint32_t>(semaphores.size());
   info.pWaitSemaphores = semaphores.data();
   info.pWaitDstStageMask = stages.data();
-  info.commandBufferCount = batch.slot ? 1 : 0;
-  info.pCommandBuffers = batch.slot ? &batch.slot->commands : nullptr;
+  info.commandBufferCount = static_cast<std::uint32_t>(commands.size());
+  info.pCommandBuffers = commands.data();
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &own;
   const std::scoped_lock lock(queue_);
@@ -247,8 +249,8 @@ std::unique_ptr<Slot> BatchedStream::take_slot() {
 void BatchedStream::retire() noexcept {
   auto& batches = flight().batches;
   while (!batches.empty() && timeline_->passed(batches.front().value)) {
-    auto& slot = batches.front().slot;
-    if (slot && idle_.size() < idle_.capacity()) idle_.push_back(std::move(slot));
+    for (auto* slot : {&batches.front().slot, &batches.front().after})
+      if (*slot && idle_.size() < idle_.capacity()) idle_.push_back(std::move(*slot));
     timeline_->completed(batches.front().value);
     batches.pop_front();
   }

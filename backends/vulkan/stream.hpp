@@ -7,10 +7,12 @@
 #include <initializer_list>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "batch.hpp"
 #include "driver.hpp"
+#include "segment.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::vulkan {
@@ -64,6 +66,10 @@ class BatchedStream final : public Waitable {
   ~BatchedStream() override;
   [[nodiscard]] Queue& queue() const noexcept { return queue_; }
 
+  /// Submit an application's commands, which touch `memories`, as the operation `value`. Called by NativeOp. If the
+  /// driver refuses, this throws, and the stream is as it was before.
+  void run(const std::vector<VkCommandBuffer>& commands, const std::vector<Memory*>& memories, std::uint64_t value);
+
  private:
   void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
   void do_fill(const spi::FillOp& op, std::uint64_t value) override;
@@ -85,14 +91,18 @@ class BatchedStream final : public Waitable {
   void fill_from_scratch(Memory& dst, std::size_t offset, std::size_t bytes, std::uint64_t pattern,
                          std::size_t pattern_bytes);
 
+  // application.cpp
+  void enclose(Batch& batch, const std::vector<Memory*>& memories);
+  void forget_commands() noexcept;
+
   void open();
   void order(std::initializer_list<Access> accesses);
   void barrier(VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access);
   void transfer(const Memory& memory, bool acquire);
   void recorded(std::uint64_t value, std::size_t bytes);
   void submit();
-  void close_commands();
-  void submit_batch(const Batch& batch);
+  void close_commands(VkPipelineStageFlags writers, VkAccessFlags writes);
+  void submit_batch(const Batch& batch, std::span<const VkCommandBuffer> commands);
   std::unique_ptr<Slot> take_slot();
   Flight& flight() noexcept { return flight_.front(); }
   void retire() noexcept;

@@ -35,6 +35,11 @@ void Timeline::signalled(std::uint64_t value) {
   signals_.push_back(value);
 }
 
+void Timeline::not_signalled() noexcept {
+  const std::scoped_lock lock(mutex_);
+  signals_.pop_back();
+}
+
 void Timeline::completed(std::uint64_t value) noexcept {
   const std::scoped_lock lock(mutex_);
   while (!signals_.empty() && signals_.front() <= value) signals_.pop_front();

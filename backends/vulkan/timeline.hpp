@@ -33,6 +33,8 @@ class Timeline {
   /// Say that a batch that signals `value` is submitted (`signalled`), or that it is known to be complete
   /// (`completed`).
   void signalled(std::uint64_t value);
+  /// Take back the last call of `signalled`, because that batch was not submitted after all.
+  void not_signalled() noexcept;
   void completed(std::uint64_t value) noexcept;
   /// Return the first value, from `value` on, that a submitted batch signals. Wait for this one: it makes no difference
   /// to the driver, but the validation layer (1.3.239) stalls on values that nobody signals.

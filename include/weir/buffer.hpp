@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "weir/device.hpp"
+#include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/location.hpp"
@@ -32,12 +33,14 @@ concept FillPattern = std::is_trivially_copyable_v<T> &&
 /// used on through weir; nothing waits on the host. Every operation on a closed buffer throws Error{closed}, as do
 /// device(), memory_resource() and kind(). Its size and addresses read as zero or null, and it is neither accessible
 /// nor read-only.
-class Buffer {
+class WEIR_API Buffer {
  public:
   Buffer() noexcept = default;  ///< behaves like a closed buffer
+  /// Take over the ownership of `other`, which is closed afterwards.
   Buffer(Buffer&& other) noexcept : block_(other.block()), offset_(other.offset_), size_(other.size_) {
     other.block_.store(nullptr, std::memory_order_relaxed);
   }
+  /// Drop this owner as `close()` does, and take over the ownership of `other`, which is closed afterwards.
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer() {
     if (spi::Block* const mine = block()) drop(*mine);
@@ -55,7 +58,7 @@ class Buffer {
   /// Drop this owner as above, and order the reuse also after everything on `stream` so far. For the allocation stream
   /// that makes no difference. Throws only when memory runs out, and then the buffer is still open.
   void close(const Stream& stream);
-  [[nodiscard]] bool is_closed() const noexcept { return block() == nullptr; }
+  [[nodiscard]] bool is_closed() const noexcept { return block() == nullptr; }  ///< also when never opened
 
   [[nodiscard]] std::size_t size() const noexcept { return is_closed() ? 0 : size_; }  ///< bytes
   /// Return the host address, or null when the host cannot reach the memory or the size is 0. The caller orders reads
@@ -64,12 +67,12 @@ class Buffer {
   /// Return the device address, or 0 when there is none. It is a pointer for CUDA, a buffer device address for Vulkan,
   /// and the host pointer for host memory.
   [[nodiscard]] std::uint64_t device_address() const noexcept;
-  [[nodiscard]] Device device() const;
-  [[nodiscard]] ResourcePtr memory_resource() const;
-  [[nodiscard]] bool is_host_accessible() const noexcept;
-  [[nodiscard]] bool is_device_accessible() const noexcept;
-  [[nodiscard]] bool is_read_only() const noexcept;
-  [[nodiscard]] MemoryKind kind() const;
+  [[nodiscard]] Device device() const;                       ///< where the memory is
+  [[nodiscard]] ResourcePtr memory_resource() const;         ///< where the memory came from
+  [[nodiscard]] bool is_host_accessible() const noexcept;    ///< whether the host can reach the memory
+  [[nodiscard]] bool is_device_accessible() const noexcept;  ///< whether device() can reach the memory
+  [[nodiscard]] bool is_read_only() const noexcept;          ///< whether copies and fills into it are refused
+  [[nodiscard]] MemoryKind kind() const;                     ///< of the memory
 
   /// Enqueue a copy of this whole buffer into `dst` (same size, else invalid_argument) on `stream`; may return before
   /// the copy completes. The two buffers may be in memory of any kind on any device. The memory of both stays alive and
@@ -77,10 +80,12 @@ class Buffer {
   void copy_to(Buffer& dst, const Stream& stream) const;
   /// Allocate a buffer of the same size from this buffer's resource, enqueue a copy into it on `stream`, and return it.
   [[nodiscard]] Buffer copy_to(const Stream& stream) const;
+  /// The same in the other direction: enqueue a copy of the whole of `src` into this buffer.
   void copy_from(const Buffer& src, const Stream& stream);
   /// Enqueue a copy of a range: `bytes` bytes from `src_offset` in the source to `dst_offset` in the destination.
   void copy_to(Buffer& dst, std::size_t dst_offset, std::size_t src_offset, std::size_t bytes,
                const Stream& stream) const;
+  /// The same in the other direction: the source is `src`, the destination is this buffer.
   void copy_from(const Buffer& src, std::size_t src_offset, std::size_t dst_offset, std::size_t bytes,
                  const Stream& stream);
 
@@ -128,6 +133,7 @@ class Buffer {
                                           std::function<void()> release, const Stream& stream);
 
   explicit Buffer(spi::Block& block) noexcept;  ///< for resources; takes over one owner of `block`
+  /// Return the control block of the allocation, for resources; null when closed.
   [[nodiscard]] spi::Block* block() const noexcept { return block_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }  ///< bytes from the beginning of the allocation
   /// Return the segment and the position in it. Throws closed. The segment of an allocation of zero bytes is null.

@@ -7,15 +7,17 @@
 #include <string>
 
 #include "weir/device.hpp"
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/stream.hpp"
 
 namespace weir {
 
+/// The functions of make_callback_resource, and what holds for their memory.
 struct CallbackOptions {
   std::string name = "callback";  ///< the part after the backend's name: "cuda.callback"
-  bool host_accessible = false;
-  bool device_accessible = true;
+  bool host_accessible = false;   ///< the host can use the address that `allocate` returns
+  bool device_accessible = true;  ///< the device can use the address that `allocate` returns
   /// Return the address of `bytes` (> 0) bytes, a multiple of 256. The memory must be usable on `stream` at once: where
   /// it is available only after a point, make the stream wait for that point. Return null or throw std::bad_alloc when
   /// memory is exhausted. The allocation passes any other exception on to its caller.
@@ -31,6 +33,6 @@ struct CallbackOptions {
 /// asks for more bytes and places the buffer inside them. The memory has kind `external`, and other processes cannot
 /// open it. `trim` waits for all memory that the device's resources are giving back, not only for memory of this one.
 /// Throws invalid_argument when a function is missing, unsupported where memory has no address (Vulkan).
-[[nodiscard]] ResourcePtr make_callback_resource(const Device& device, CallbackOptions options);
+[[nodiscard]] WEIR_API ResourcePtr make_callback_resource(const Device& device, CallbackOptions options);
 
 }  // namespace weir

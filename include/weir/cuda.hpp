@@ -8,22 +8,24 @@
 #include <memory>
 
 #include "weir/device.hpp"
+#include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/stream.hpp"
 
 struct CUstream_st;  // CUstream and cudaStream_t are pointers to it
 
+/// What only CUDA has: its kinds of memory, borrowed streams, native handles.
 namespace weir::cuda {
 
 /// Return the CUDA device with this ordinal, in the order of CUDA_VISIBLE_DEVICES. Throws invalid_argument with a
 /// message that names the devices there are, or says why there are none.
-[[nodiscard]] Device device(int ordinal);
+[[nodiscard]] WEIR_API Device device(int ordinal);
 
 /// Make a resource that calls `cuMemAlloc` for each buffer. Allocating and giving back are slow, so use it for a few
 /// large buffers or under a pool. The driver may wait for the device before it takes memory back: a thread of weir
 /// makes that call, and other CUDA calls of the process may wait behind it.
-[[nodiscard]] ResourcePtr make_device_resource(const Device& device);
+[[nodiscard]] WEIR_API ResourcePtr make_device_resource(const Device& device);
 
 /// Sizes in bytes.
 struct AsyncOptions {
@@ -40,8 +42,9 @@ struct AsyncOptions {
 /// CUDA's, it is allocated on a stream of `device`, and the given stream waits for that one. `stats().reserved` is what
 /// the pool holds. `trim` waits for the frees of this resource that the device has not reached yet, then gives back
 /// what is not in use. Throws unsupported where the driver has no pools.
-[[nodiscard]] ResourcePtr make_async_resource(const Device& device, const AsyncOptions& options = {});
+[[nodiscard]] WEIR_API ResourcePtr make_async_resource(const Device& device, const AsyncOptions& options = {});
 
+/// Options of make_vmm_resource.
 struct VmmOptions {
   bool exportable = false;  ///< buffers can be given to other processes, and to Vulkan on the same GPU
 };
@@ -49,16 +52,16 @@ struct VmmOptions {
 /// Make a resource of physical memory that is mapped into reserved addresses. Each buffer has a handle of its own, and
 /// its size is rounded up to the device's granularity (2 MiB on most devices). Throws unsupported where the device has
 /// no such memory.
-[[nodiscard]] ResourcePtr make_vmm_resource(const Device& device, const VmmOptions& options = {});
+[[nodiscard]] WEIR_API ResourcePtr make_vmm_resource(const Device& device, const VmmOptions& options = {});
 
 /// Make a resource of page-locked host memory, which every CUDA device reaches at the same address. Copies to and from
 /// such memory run at full speed and need no staging.
-[[nodiscard]] ResourcePtr make_pinned_resource(const Device& device);
+[[nodiscard]] WEIR_API ResourcePtr make_pinned_resource(const Device& device);
 
 /// Make a resource of memory that migrates between host and device on access. Throws unsupported where the two may not
 /// touch the memory at the same time. Allocating more than the device has free is possible, at the price of page
 /// faults.
-[[nodiscard]] ResourcePtr make_managed_resource(const Device& device);
+[[nodiscard]] WEIR_API ResourcePtr make_managed_resource(const Device& device);
 
 /// Return a Stream for an application's CUDA stream of `device`. As long as the timeline of a CUDA stream is in use,
 /// borrowing that stream again returns the same timeline. Throws incompatible when the stream belongs to another
@@ -88,15 +91,15 @@ struct VmmOptions {
 /// function of its stream, and the driver may run other streams' host functions only after it. While a stream waits for
 /// the host, other streams that share its hardware queue wait, too. So the point that it waits for must not depend on
 /// CUDA work that is put later.
-[[nodiscard]] Stream borrow(const Device& device, CUstream_st* stream, std::shared_ptr<void> owner = nullptr);
+[[nodiscard]] WEIR_API Stream borrow(const Device& device, CUstream_st* stream, std::shared_ptr<void> owner = nullptr);
 
 /// Return the driver's handle of a stream, for putting work on the stream outside weir. The handle is valid while the
 /// stream is. From then on the stream behaves like a borrowed one. The first call waits until the driver has all the
 /// work that weir held back on the stream.
-[[nodiscard]] CUstream_st* native(const Stream& stream);
+[[nodiscard]] WEIR_API CUstream_st* native(const Stream& stream);
 
 /// Return the CUdeviceptr of the buffer's first byte, for device, pinned and managed memory alike; 0 for zero bytes.
 /// Using the pointer on a stream that weir does not know about needs `Buffer::use_on` or an event wait. Throws closed.
-[[nodiscard]] unsigned long long pointer(const Buffer& buffer);
+[[nodiscard]] WEIR_API unsigned long long pointer(const Buffer& buffer);
 
 }  // namespace weir::cuda

@@ -3,8 +3,10 @@
 // Tensors from other frameworks; Tensor::to_dlpack exports them to others. The structs are those of <dlpack/dlpack.h>
 // 1.x, which this header does not include.
 
-#include <string>
+#include <cstdint>
+#include <string_view>
 
+#include "weir/export.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir {
@@ -13,16 +15,19 @@ namespace weir {
 /// Ownership moves in any case: the producer's deleter runs exactly once, even when this throws. Throws
 /// invalid_argument; incompatible for another major version; unsupported for a device that no backend knows. The caller
 /// must have ordered the producer's work before `stream`. The deleter runs after all recorded uses are complete.
-[[nodiscard]] Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream);
+[[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream);
 /// The same for the unversioned struct of DLPack before 1.0.
-[[nodiscard]] Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream);
+[[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream);
 
 /// The DLDevice of a buffer's memory: {type, id}.
 struct DlpackDevice {
-  std::int32_t type;
-  std::int32_t id;
-  friend bool operator==(const DlpackDevice&, const DlpackDevice&) = default;
+  std::int32_t type;  ///< DLDeviceType, for example 1 for the CPU, 2 for CUDA
+  std::int32_t id;    ///< index of the device where the type is CUDA or Vulkan, else 0
+  friend bool operator==(const DlpackDevice&, const DlpackDevice&) = default;  ///< whether type and id are equal
 };
-[[nodiscard]] DlpackDevice dlpack_device(const Buffer& buffer);
+/// Return the DLDevice that an export of `buffer` names. Throws closed.
+[[nodiscard]] WEIR_API DlpackDevice dlpack_device(const Buffer& buffer);
+/// Return the name of a DLDeviceType without its prefix: "CUDAHost". Empty for one that no memory of weir has.
+[[nodiscard]] WEIR_API std::string_view dlpack_device_name(std::int32_t type) noexcept;
 
 }  // namespace weir

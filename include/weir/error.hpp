@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "weir/export.hpp"
+
 namespace weir {
 
 /// Portable conditions. A comparison such as `error.code() == Errc::closed` holds whichever backend failed. The native
@@ -30,16 +32,19 @@ enum class Errc {
 };
 
 /// Return the category of the errors that weir detects itself and of the conditions above.
-[[nodiscard]] const std::error_category& weir_category() noexcept;
-[[nodiscard]] std::error_condition make_error_condition(Errc condition) noexcept;
+[[nodiscard]] WEIR_API const std::error_category& weir_category() noexcept;
+/// Return `condition` in the form that std::error_code is compared with. Comparisons with an Errc call this.
+[[nodiscard]] WEIR_API std::error_condition make_error_condition(Errc condition) noexcept;
 
 /// Every failure except exhaustion. `what()` says what was asked for, what was available, which device and driver call
 /// were involved, and what to try.
-class Error : public std::system_error {
+class WEIR_API Error : public std::system_error {
  public:
+  /// Make an error that weir detected itself: `code()` has weir_category().
   Error(Errc condition, const std::string& message);
+  /// Make an error of a driver or the operating system, with their code.
   Error(std::error_code native, const std::string& message);
-  [[nodiscard]] const char* what() const noexcept override;
+  [[nodiscard]] const char* what() const noexcept override;  ///< the message, as it was given
 
  private:
   std::shared_ptr<const std::string> message_;
@@ -47,8 +52,8 @@ class Error : public std::system_error {
 
 /// The figures of a refused allocation, in bytes; 0 where unknown. A resource fills in what it knows.
 struct Shortage {
-  std::size_t requested = 0;
-  std::size_t alignment = 0;
+  std::size_t requested = 0;     ///< as the caller asked
+  std::size_t alignment = 0;     ///< asked for; at least default_alignment
   std::size_t in_use = 0;        ///< handed out by this resource
   std::size_t reserved = 0;      ///< held by this resource, handed out or not
   std::size_t limit = 0;         ///< the most this resource or device may hold
@@ -61,11 +66,12 @@ struct Shortage {
 };
 
 /// The resource could not provide the memory. `try_allocate` returns nullopt instead.
-class OutOfMemory : public std::bad_alloc {
+class WEIR_API OutOfMemory : public std::bad_alloc {
  public:
+  /// Make the message of `what()` from the figures.
   explicit OutOfMemory(Shortage shortage);
-  [[nodiscard]] const char* what() const noexcept override;
-  [[nodiscard]] const Shortage& shortage() const noexcept;
+  [[nodiscard]] const char* what() const noexcept override;  ///< one line with every known figure
+  [[nodiscard]] const Shortage& shortage() const noexcept;   ///< the figures, valid as long as the exception
 
  private:
   struct State;
@@ -74,7 +80,7 @@ class OutOfMemory : public std::bad_alloc {
 
 /// A failure in a place that must not throw: a destructor, a deleter, a driver callback, a worker thread.
 struct Failure {
-  std::error_code code;
+  std::error_code code;      ///< of the driver, the operating system or weir_category(); may be empty
   std::string_view where;    ///< for example "Buffer::close"
   std::string_view message;  ///< one line
 };
@@ -84,10 +90,10 @@ using FailureSink = void (*)(const Failure&) noexcept;
 
 /// Replace the sink and return the previous sink. The default sink prints to stderr, at most 16 lines a second. Null
 /// restores the default sink.
-FailureSink set_failure_sink(FailureSink sink) noexcept;
+WEIR_API FailureSink set_failure_sink(FailureSink sink) noexcept;
 
 /// Hand `failure` to the current sink.
-void report(const Failure& failure) noexcept;
+WEIR_API void report(const Failure& failure) noexcept;
 
 }  // namespace weir
 

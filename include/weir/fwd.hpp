@@ -9,6 +9,7 @@
 struct DLManagedTensor;           // <dlpack/dlpack.h>, needed only by callers that unpack tensors themselves
 struct DLManagedTensorVersioned;
 
+/// Memory that GPUs, CPUs, processes and frameworks share.
 namespace weir {
 
 class Buffer;

@@ -2,19 +2,22 @@
 #pragma once
 // Resources in ordinary host memory. They never touch a GPU driver.
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
+/// Memory of the host.
 namespace weir::host {
 
+/// Options of make_pageable_resource.
 struct PageableOptions {
   bool huge_pages = false;  ///< ask for transparent huge pages for memory of 2 MiB or more; only a hint
 };
 
 /// Make a resource of ordinary memory, aligned to at least 256 bytes. DLPack label: CPU.
-[[nodiscard]] ResourcePtr make_pageable_resource(const PageableOptions& options = {});
+[[nodiscard]] WEIR_API ResourcePtr make_pageable_resource(const PageableOptions& options = {});
 
 /// Make a resource of sealed memfd segments, which can be given to other processes. Because of the seal, no process can
 /// truncate the memory under a reader. DLPack label: CPU.
-[[nodiscard]] ResourcePtr make_shared_resource();
+[[nodiscard]] WEIR_API ResourcePtr make_shared_resource();
 
 }  // namespace weir::host

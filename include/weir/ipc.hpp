@@ -9,26 +9,30 @@
 #include <vector>
 
 #include "weir/buffer.hpp"
+#include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/spi/unique_fd.hpp"
 
+/// Buffers shared between processes.
 namespace weir::ipc {
 
 /// Name of a buffer for another process: a fixed-layout, versioned block of bytes (docs/descriptor.md) and the file
 /// descriptors that belong to it. It keeps the exported memory alive only through those file descriptors.
-class Descriptor {
+class WEIR_API Descriptor {
  public:
   static constexpr std::size_t size = 256;  ///< bytes on the wire
 
   /// Take bytes and file descriptors from any source. Nothing is checked here; `open` checks them.
   Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds);
+  /// Take over the bytes and the files of the other descriptor.
   Descriptor(Descriptor&&) noexcept = default;
+  /// Close the files as the destructor does, and take over the bytes and the files of `other`.
   Descriptor& operator=(Descriptor&& other) noexcept;
   /// Close the files. Files that came from other processes are closed a moment later, on a thread of weir that such a
   /// file may block.
   ~Descriptor();
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::span<const spi::UniqueFd> fds() const noexcept { return fds_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }  ///< to send as they are
+  [[nodiscard]] std::span<const spi::UniqueFd> fds() const noexcept { return fds_; }  ///< to send beside them, in order
 
  private:
   friend class weir::Buffer;
@@ -43,14 +47,15 @@ class Descriptor {
 /// usable on `stream` at once, because `stream` waits for the exporter's point. Both processes see each other's writes.
 /// Throws corrupt_descriptor, naming the field; incompatible for another device, driver or version; permission_denied.
 /// A call that throws has opened nothing and leaked nothing.
-[[nodiscard]] Buffer open(Descriptor descriptor, const Stream& stream);
+[[nodiscard]] WEIR_API Buffer open(Descriptor descriptor, const Stream& stream);
 
 /// Send `descriptor` over a connected Unix-domain socket, in one message. Throws peer_gone when the other end is
 /// closed.
-void send(int socket, const Descriptor& descriptor);
+WEIR_API void send(int socket, const Descriptor& descriptor);
 /// Receive a descriptor that `send` sent. Throws corrupt_descriptor for a message of another form (`open` checks the
 /// bytes), peer_gone when the other end has closed the socket, and timed_out after `timeout`. A negative `timeout`
 /// means no limit.
-[[nodiscard]] Descriptor receive(int socket, std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
+[[nodiscard]] WEIR_API Descriptor receive(int socket,
+                                          std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 
 }  // namespace weir::ipc

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -22,6 +23,7 @@ enum class ReusePolicy {
   wait_rather_than_grow,  ///< before upstream is asked
 };
 
+/// Options of make_pool. Sizes are in bytes.
 struct PoolOptions {
   std::size_t initial_bytes = 0;   ///< taken from upstream when the pool is made, for requests of every size
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that may be reserved
@@ -33,7 +35,7 @@ struct PoolOptions {
   /// always grows by segments; with 1, the largest value, it doubles.
   double growth = 1.0 / 32;
   std::size_t alignment = default_alignment;  ///< least alignment of every buffer: a power of two of at most 2 MiB
-  ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;
+  ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;  ///< of memory that another stream used last
   /// The number of reserved bytes above which free memory goes back to upstream by itself, once a stream has no buffer
   /// left. The memory goes back after its last uses; if these are not complete, a thread of weir does it later. While
   /// other streams have buffers, the pool tries less and less often, down to every 65 536th time, for as long as it has
@@ -53,7 +55,7 @@ struct PoolOptions {
 
 /// What a pool has and what it has done, in bytes unless stated otherwise.
 struct PoolStats {
-  ResourceStats resource;
+  ResourceStats resource;         ///< the same as `stats()`
   std::size_t cached = 0;         ///< reserved, but in no buffer
   std::size_t largest_free = 0;   ///< largest range that is free for every stream; caches of streams are not counted
   std::size_t segments = 0;       ///< count of segments from upstream; in a paged pool, of pages
@@ -82,12 +84,15 @@ struct PoolStats {
 /// buffers on one stream, no other stream uses them, and there is no release threshold. Otherwise it is an estimate,
 /// which may be too low or too high: each thread's own peak on each stream counts closes of other kinds late, and the
 /// sum over threads and streams is taken only when the pool looks beyond a cache.
-class Pool : public MemoryResource {
+class WEIR_API Pool : public MemoryResource {
  public:
+  /// Return the counters as they are now.
   [[nodiscard]] virtual PoolStats pool_stats() const = 0;
   /// Set the most bytes that may be reserved from now on. Memory above the limit is not given back.
   virtual void set_limit(std::size_t bytes) noexcept = 0;
+  /// Set `PoolOptions::reuse` from now on.
   virtual void set_reuse_policy(ReusePolicy policy) noexcept = 0;
+  /// Set `PoolOptions::release_threshold` from now on. What is above it and free goes back at once.
   virtual void set_release_threshold(std::size_t bytes) noexcept = 0;
   /// Return everything that the pool has at this moment, as JSON (docs/resources.md): statistics, streams, and every
   /// range of memory. The call takes a moment, during which only warm allocations and closes proceed.
@@ -96,14 +101,15 @@ class Pool : public MemoryResource {
  protected:
   using MemoryResource::MemoryResource;
 };
+/// Handle of a Pool.
 using PoolPtr = std::shared_ptr<Pool>;
 
 /// Make a pool over `upstream`. Throws invalid_argument for options that no pool can have, unsupported for an
 /// exportable pool over memory that is not exportable, and OutOfMemory when the initial bytes cannot be allocated.
-[[nodiscard]] PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options = {});
+[[nodiscard]] WEIR_API PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options = {});
 /// Make a pool over the plain resource of one of the device's kinds: a kind whose memory can be paged, if there is one
 /// and `options.paged` is set, else the default kind. An exportable pool takes a kind that can be exported. If several
 /// kinds qualify, the default kind is preferred, then the first of them in `Device::kinds()`.
-[[nodiscard]] PoolPtr make_pool(const Device& device, const PoolOptions& options = {});
+[[nodiscard]] WEIR_API PoolPtr make_pool(const Device& device, const PoolOptions& options = {});
 
 }  // namespace weir

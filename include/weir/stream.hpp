@@ -8,17 +8,22 @@
 #include <functional>
 
 #include "weir/device.hpp"
+#include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/spi/ref.hpp"
 
 namespace weir {
 
 /// Outcome of a bounded wait. After `timeout` the work continues, and the object still reports that it is running.
-enum class WaitStatus { ready, timeout, lost };
+enum class WaitStatus {
+  ready,    ///< everything before the point is complete
+  timeout,  ///< the time is over
+  lost      ///< the stream is lost: it never gets there
+};
 
 /// A point on a stream's timeline. An Event is a value, and keeps the timeline alive. Default-constructed events are
 /// done.
-class Event {
+class WEIR_API Event {
  public:
   Event() noexcept = default;
   /// Return whether everything before the point is complete. Never blocks. Hands work that was held back for batching
@@ -36,8 +41,8 @@ class Event {
   [[nodiscard]] WaitStatus wait(std::chrono::nanoseconds timeout) const;
 
   Event(spi::Ref<spi::StreamState> timeline, std::uint64_t value) noexcept;  ///< for backends
-  [[nodiscard]] spi::StreamState* timeline() const noexcept { return timeline_.get(); }
-  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
+  [[nodiscard]] spi::StreamState* timeline() const noexcept { return timeline_.get(); }  ///< for backends; may be null
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }  ///< for backends; on the timeline
 
  private:
   spi::Ref<spi::StreamState> timeline_;
@@ -50,11 +55,12 @@ class Event {
 /// Each thread submits its own work, in the order in which the calls came. A call that the driver refuses throws and
 /// has put nothing on the stream. It leaves the stream and the work of other threads as they were, unless the device is
 /// lost.
-class Stream {
+class WEIR_API Stream {
  public:
+  /// Make a new stream of `device`. Throws the driver's error; unsupported in a forked child that may not use `device`.
   explicit Stream(const Device& device);
 
-  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] Device device() const noexcept;     ///< which does the work
   [[nodiscard]] std::uint64_t id() const noexcept;  ///< unique in this process, never reused
 
   /// Return the point after everything put on the stream so far.
@@ -79,6 +85,7 @@ class Stream {
   /// from it goes to the failure sink.
   void call(std::function<void()> function) const;
 
+  /// Return whether both are handles of the same stream.
   friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_.get() == b.state_.get(); }
 
   explicit Stream(spi::Ref<spi::StreamState> state) noexcept;  ///< for backends

@@ -11,18 +11,12 @@ namespace weir::python {
 namespace {
 
 void bind_kinds(nb::module_& m) {
-  nb::enum_<MemoryKind>(m, "MemoryKind", "Kinds of memory, across backends.")
-      .value("pageable", MemoryKind::pageable, "host: ordinary memory")
-      .value("shared", MemoryKind::shared, "host: a sealed memfd that other processes can map")
-      .value("pinned", MemoryKind::pinned, "CUDA: page-locked host memory")
-      .value("managed", MemoryKind::managed, "CUDA: migrates between host and device")
-      .value("device", MemoryKind::device, "CUDA, Vulkan: on the device")
-      .value("async_", MemoryKind::async, "CUDA: driver pool, allocated and freed in stream order")
-      .value("vmm", MemoryKind::vmm, "CUDA: mapped physical handles; exportable")
-      .value("upload", MemoryKind::upload, "Vulkan: host writes, device reads")
-      .value("readback", MemoryKind::readback, "Vulkan: device writes, host reads")
-      .value("mappable", MemoryKind::mappable, "Vulkan: on the device and host-visible")
-      .value("external", MemoryKind::external, "made elsewhere");
+  nb::enum_<MemoryKind> kinds(m, "MemoryKind", "Kinds of memory, across backends.");
+  for (std::uint8_t i = 0; is_memory_kind(i); ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    const auto [name, about] = detail::text_of(kind);  // literals, which end with a zero
+    kinds.value(kind == MemoryKind::async ? "async_" : name.data(), kind, about.data());  // async is a keyword there
+  }
 
   nb::class_<KindInfo>(m, "KindInfo", "What one kind of memory on one device can do.")
       .def_ro("kind", &KindInfo::kind)

@@ -26,7 +26,7 @@ struct Arguments {
 
 std::int64_t integer(nb::handle value, const char* what) {
   if (PyBool_Check(value.ptr()) || !PyIndex_Check(value.ptr()))
-    throw nb::type_error((std::string{what} + " must be an int, not " + Py_TYPE(value.ptr())->tp_name).c_str());
+    throw nb::type_error((std::string{what} + " must be an int, not " + nb::inst_name(value).c_str()).c_str());
   const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
   const long long number = index ? PyLong_AsLongLong(index.ptr()) : -1;
   if (PyErr_Occurred()) throw nb::python_error();
@@ -60,10 +60,11 @@ void parse(Arguments& arguments, std::string_view name, nb::handle value) {
 Arguments parse(PyObject* const* values, Py_ssize_t positional, PyObject* names) {
   if (positional != 0) throw nb::type_error("__dlpack__() takes keyword arguments only");
   Arguments arguments;
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
+  for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); ++i) {
+    Py_ssize_t length = 0;
+    const char* name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), &length);
     if (!name) throw nb::python_error();
-    parse(arguments, name, values[i]);
+    parse(arguments, {name, static_cast<std::size_t>(length)}, values[i]);
   }
   return arguments;
 }

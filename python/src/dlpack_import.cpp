@@ -88,7 +88,7 @@ Tensor from_dlpack(nb::handle object, nb::handle stream) {
   if (PyCapsule_CheckExact(object.ptr())) return adopt(object, stream_for(stream, {kDLCPU, 0}));
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__"))
     throw nb::type_error((std::string{"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not "} +
-                          Py_TYPE(object.ptr())->tp_name)
+                          nb::inst_name(object).c_str())
                              .c_str());
   const Consumer consumer = consumer_for(stream, device_of(object));
   const nb::object capsule = capsule_from(object, consumer);

@@ -16,8 +16,11 @@ namespace {
 HostBytes bytes_of(nb::handle object, int access) {
   nb::object view = nb::steal(PyMemoryView_GetContiguous(object.ptr(), access, 'C'));
   if (!view) throw nb::python_error();
-  const Py_buffer& buffer = *PyMemoryView_GET_BUFFER(view.ptr());
-  return {std::move(view), {static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)}};
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(view.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  const std::span bytes{static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)};
+  PyBuffer_Release(&buffer);  // the view still holds the memory
+  return {std::move(view), bytes};
 }
 
 /// What a Py_buffer points to and keeps alive.

@@ -2,6 +2,8 @@
 
 #include "owners.hpp"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <memory>
 
@@ -14,13 +16,20 @@ struct Owner::Node {
 
 namespace {
 std::atomic<void*> released{nullptr};  // list of Owner::Node
+
+/// The stable ABI has no name for this question. Every Python answers it so far; without an answer, objects are dropped
+/// later.
+bool holds_the_gil() noexcept {
+  static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  return check && check() != 0;
 }
+}  // namespace
 
 Owner::Owner(nb::handle object) : node_{new Node{object.ptr()}} { object.inc_ref(); }
 
 void Owner::drop() noexcept {
   if (!Py_IsInitialized()) return;
-  if (PyGILState_Check()) {
+  if (holds_the_gil()) {
     const std::unique_ptr<Node> node{node_};
     Py_DECREF(node->object);
     return;

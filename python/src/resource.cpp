@@ -19,7 +19,7 @@ MemoryKind kind_of(const Device& device, nb::handle kind) {
   if (!nb::isinstance<nb::str>(kind)) throw nb::type_error("kind must be a weir.MemoryKind or its name");
   const std::string name = nb::cast<std::string>(kind);
   std::string names;
-  for (std::uint8_t i = 0; i <= static_cast<std::uint8_t>(MemoryKind::external); ++i) {
+  for (std::uint8_t i = 0; is_memory_kind(i); ++i) {
     const auto candidate = static_cast<MemoryKind>(i);
     if (to_string(candidate) == name) return candidate;
     names += " " + std::string{to_string(candidate)};
@@ -36,6 +36,8 @@ nb::dict stats(const MemoryResource& resource) {
   out["peak_reserved"] = s.peak_reserved;
   out["live_buffers"] = s.live_buffers;
   out["allocations"] = s.allocations;
+  if (s.device_budget) out["device_budget"] = *s.device_budget;
+  if (s.device_free) out["device_free"] = *s.device_free;
   return out;
 }
 
@@ -70,7 +72,7 @@ void bind_resources(nb::module_& m) {
       .def_prop_ro("upstream", &MemoryResource::upstream, "the resource this one stands on, or None")
       .def("stats", &stats,
            "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
-           "allocations.")
+           "allocations. Where the driver says them, also device_budget and device_free, in bytes.")
       .def(
           "trim",
           [](MemoryResource& r, std::int64_t keep) {

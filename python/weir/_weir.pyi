@@ -248,7 +248,10 @@ class MemoryResource:
         """the resource this one stands on, or None"""
 
     def stats(self) -> dict[str, int]:
-        """Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, allocations."""
+        """
+        Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, allocations. Where the driver
+        says them, also device_budget and device_free, in bytes.
+        """
 
     def trim(self, bytes_to_keep: int = 0) -> int:
         """Give back unused memory; the bytes given back."""

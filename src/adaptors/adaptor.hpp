@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/biased_lock.hpp"
+#include "memory/handle.hpp"
 #include "weir/buffer.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/block.hpp"
@@ -31,12 +32,13 @@ class Adaptor : public Interface {
   [[nodiscard]] ResourceStats stats() const final {
     const ResourceStats below = upstream_->stats();
     const std::scoped_lock guard(lock_);
-    return {in_use_, below.reserved, peak_, below.peak_reserved, live_, allocations_};
+    return {in_use_, below.reserved, peak_, below.peak_reserved, live_, allocations_, below.device_budget,
+            below.device_free};
   }
   std::size_t trim(std::size_t bytes_to_keep) override { return upstream_->trim(bytes_to_keep); }
   [[nodiscard]] ResourcePtr upstream() const final { return upstream_; }
 
-  /// Give up a handle. For the deleter of make_adaptor.
+  /// Give up a handle.
   void abandon() noexcept {
     bool last = false;
     {
@@ -104,17 +106,11 @@ class Adaptor : public Interface {
   /// Called before the last handle goes. Buffers may live on, and may lead to a new handle. Must not throw.
   virtual void last_handle_goes() noexcept {}
 
-  /// Return the existing handle. When the last one was dropped and somebody asks a buffer for its resource, make a new
-  /// one.
   ResourcePtr do_handle() override {
-    const std::scoped_lock one_at_a_time(handle_mutex_);
-    if (auto handle = this->weak_from_this().lock()) return handle;
-    {
+    return handle_of(*this, handle_mutex_, [this] {
       const std::scoped_lock guard(lock_);
       ++handles_;
-    }
-    return {static_cast<MemoryResource*>(this),
-            [](MemoryResource* one) { static_cast<Adaptor*>(one)->abandon(); }};
+    });
   }
 
   [[nodiscard]] BiasedLock& lock() const noexcept { return lock_; }
@@ -160,7 +156,7 @@ class Adaptor : public Interface {
 /// Make an adaptor and return its first handle.
 template <class A, class... Arguments>
 std::shared_ptr<A> make_adaptor(Arguments&&... arguments) {
-  return {new A(std::forward<Arguments>(arguments)...), [](A* adaptor) { adaptor->abandon(); }};
+  return first_handle(new A(std::forward<Arguments>(arguments)...));
 }
 
 }  // namespace weir::detail

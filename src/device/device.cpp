@@ -39,23 +39,6 @@ std::optional<Selector> parse(std::string_view id) {
 
 }  // namespace
 
-std::string_view to_string(MemoryKind kind) noexcept {
-  switch (kind) {
-    case MemoryKind::pageable: return "pageable";
-    case MemoryKind::shared: return "shared";
-    case MemoryKind::pinned: return "pinned";
-    case MemoryKind::managed: return "managed";
-    case MemoryKind::device: return "device";
-    case MemoryKind::async: return "async";
-    case MemoryKind::vmm: return "vmm";
-    case MemoryKind::upload: return "upload";
-    case MemoryKind::readback: return "readback";
-    case MemoryKind::mappable: return "mappable";
-    case MemoryKind::external: return "external";
-  }
-  return "unknown";
-}
-
 std::string Uuid::to_string() const {
   static constexpr char digits[] = "0123456789abcdef";
   std::string text;
@@ -131,8 +114,8 @@ Device device(std::string_view id) {
   for (const auto& loaded : detail::loaded_backends()) {
     if (loaded.name != selector->backend) continue;
     if (loaded.devices.empty()) {
-      throw Error(Errc::invalid_argument,
-                  "device \"" + std::string(id) + "\": backend " + loaded.name + " has no devices: " + loaded.reason);
+      throw Error(Errc::invalid_argument, "device \"" + std::string(id) + "\": backend " + loaded.name +
+                                              " has no devices: " + loaded.reason + "; there are " + known_devices());
     }
     for (auto* state : loaded.devices) {
       if (state->ordinal == selector->ordinal) return Device(*state);

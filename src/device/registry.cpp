@@ -34,8 +34,12 @@ LoadedBackend load(const BackendEntry& entry) {
     loaded.reason = std::string("not built: ") + entry.skipped_because;
     return loaded;
   }
-  loaded.devices = loaded.backend->devices(loaded.reason);
-  if (!loaded.devices.empty()) loaded.reason.clear();
+  try {
+    loaded.devices = loaded.backend->devices(loaded.reason);
+    if (!loaded.devices.empty()) loaded.reason.clear();
+  } catch (const std::exception& error) {
+    loaded.reason = error.what();
+  }
   return loaded;
 }
 

@@ -22,7 +22,7 @@
 #include "base/never_ends.hpp"
 #include "ipc/file_pairs.hpp"
 #include "memory/lent.hpp"
-#include "stream/releases.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
 

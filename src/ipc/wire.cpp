@@ -123,12 +123,10 @@ WireDescriptor decode(std::span<const std::byte> bytes) {
   if (const auto size = get<std::uint16_t>(bytes, at_size); size != wire_size) corrupt("size field is " + number(size));
   WireDescriptor d;
   const auto handle = get<std::uint16_t>(bytes, at_handle);
-  if (handle < 1 || handle > static_cast<std::uint16_t>(spi::HandleKind::vulkan_opaque_fd)) {
-    corrupt("handle kind " + number(handle) + " is unknown");
-  }
+  if (!spi::is_handle_kind(handle)) corrupt("handle kind " + number(handle) + " is unknown");
   d.handle = static_cast<spi::HandleKind>(handle);
   const auto kind = get<std::uint16_t>(bytes, at_kind);
-  if (kind > static_cast<std::uint16_t>(MemoryKind::external)) corrupt("memory kind " + number(kind) + " is unknown");
+  if (!is_memory_kind(kind)) corrupt("memory kind " + number(kind) + " is unknown");
   d.kind = static_cast<MemoryKind>(kind);
   const auto flags = get<std::uint32_t>(bytes, at_flags);
   if ((flags & ~(flag_read_only | flag_ready | flag_lease)) != 0) corrupt("flags " + number(flags) + " has unknown bits");

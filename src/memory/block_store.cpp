@@ -2,8 +2,10 @@
 #include "memory/block_store.hpp"
 
 #include <exception>
+#include <mutex>
 #include <utility>
 
+#include "stream/releases.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 

@@ -4,10 +4,9 @@
 // keeps the resource alive while it has blocks out.
 
 #include <memory>
-#include <mutex>
 
 #include "base/fork_mutex.hpp"
-#include "stream/releases.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/block.hpp"
 

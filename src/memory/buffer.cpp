@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/buffer.hpp"
 
-#include <utility>
-
 #include "weir/error.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plain resource: one segment from the driver per buffer. One class serves every kind of every backend.
 #include <atomic>
+#include <optional>
 
 #include "base/atomic_max.hpp"
 #include "memory/block_store.hpp"
+#include "stream/releases.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/paged_segment.hpp"
 #include "weir/spi/resources.hpp"
@@ -25,7 +27,7 @@ class Counters {
     in_use_.fetch_sub(bytes);
   }
   ResourceStats read() const noexcept {
-    return {in_use_, reserved_, peak_in_use_, peak_reserved_, live_, allocations_};
+    return {in_use_, reserved_, peak_in_use_, peak_reserved_, live_, allocations_, {}, {}};
   }
 
  private:
@@ -50,24 +52,35 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
         blocks_(device) {}
 
   ResourceStats stats() const override {
-    ResourceStats stats = counters_.read();
-    if (source_) source_->count(stats);
+    ResourceStats stats = counts();
+    auto& state = device().state();
+    const auto ask = state.backend->segments->device_memory;
+    if (const auto memory = ask && !state.inherited ? ask(state, kind()) : std::nullopt) {
+      stats.device_budget = memory->budget;
+      stats.device_free = memory->free;
+    }
     return stats;
   }
 
   std::size_t trim(std::size_t bytes_to_keep) override {
-    const auto before = stats().reserved;
+    const auto before = counts().reserved;
     blocks_.queue().drain();
     blocks_.trim();
     if (source_) {
       detail::drain_left(device().state());  // segments that the source still counts, although this resource does not
       source_->trim(bytes_to_keep, !detail::in_release());
     }
-    const auto after = stats().reserved;
+    const auto after = counts().reserved;
     return before > after ? before - after : 0;
   }
 
  private:
+  ResourceStats counts() const {
+    ResourceStats stats = counters_.read();
+    if (source_) source_->count(stats);
+    return stats;
+  }
+
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
     // Segments begin at multiples of info_.alignment. A larger alignment is found inside a larger segment.
     const std::size_t slack = request.alignment > info_.alignment ? request.alignment - info_.alignment : 0;
@@ -79,7 +92,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     while (!made && (blocks_.queue().settle() || detail::settle_releases(state)))
       made = reserve(state, wanted, shortage);
     if (!made) {
-      const auto now = stats();
+      const auto now = counts();
       shortage.in_use = now.in_use;
       shortage.reserved = now.reserved;
       return nullptr;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a pool grows, and how it gets more memory from upstream when it has no pages. With pages: pages/paging.cpp.
 #include <algorithm>
-#include <utility>
 
 #include "pool/pool_resource.hpp"
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "memory/handle.hpp"
 #include "pool/pool_resource.hpp"
 #include "weir/error.hpp"
-#include "weir/spi/device_state.hpp"
 
 namespace weir {
 namespace {
@@ -107,19 +107,14 @@ void PoolResource::visit_caches_of(Shard& shard) noexcept {
   visit([&shard](auto function) { shard.for_each_cache(function); });
 }
 
-// Return the existing handle. When the last one was dropped and somebody asks a buffer for its resource, make a new
-// one.
 ResourcePtr PoolResource::do_handle() {
-  const std::scoped_lock one_at_a_time(pools_mutex);
-  if (auto handle = weak_from_this().lock()) return handle;
-  {
+  return detail::handle_of(*this, pools_mutex, [this] {
     const Lock lock(mutex_);
     ++handles_;
     alone_ = false;
     abandoned_ = 0;
     for (Shard* shard = shards_; shard; shard = shard->next) clear_flags(*shard, CloseCount::abandoned);
-  }
-  return {static_cast<Pool*>(this), [](Pool* pool) { static_cast<PoolResource*>(pool)->abandon(); }};
+  });
 }
 
 // Give up a handle. Once the last handle is gone, the pool ends with its last buffer. A close looks at the flags in the

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/alignment.hpp"
+#include "memory/handle.hpp"
 #include "pool/pool_resource.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -14,8 +15,8 @@ namespace pool {
 
 PoolPtr PoolResource::make(ResourcePtr upstream, const PoolOptions& options) {
   (void)sync::has_heavy_barrier();  // ask the kernel now, not in the first allocation
-  PoolPtr pool(new PoolResource(std::move(upstream), options), [](PoolResource* made) { made->abandon(); });
-  auto& made = static_cast<PoolResource&>(*pool);
+  const auto pool = detail::first_handle(new PoolResource(std::move(upstream), options));
+  PoolResource& made = *pool;
   if (options.paged && !options.exportable) made.reserve_addresses();
   if (!made.pages_) made.arena_.largest_small = made.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;

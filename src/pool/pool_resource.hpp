@@ -41,6 +41,7 @@ class PoolResource final : public Pool {
   void set_release_threshold(std::size_t bytes) noexcept override;
   [[nodiscard]] std::string dump() const override;
 
+  void abandon() noexcept;  ///< for handle_of()
   void fork(spi::ForkMoment moment) noexcept;
   PoolResource* next_pool = nullptr;  ///< in the list of all pools, whose lock guards it
   PoolResource* previous_pool = nullptr;
@@ -184,7 +185,6 @@ class PoolResource final : public Pool {
   void visit_caches() noexcept;
   static void visit_caches_of(Shard& shard) noexcept;
   ResourcePtr do_handle() override;
-  void abandon() noexcept;
   [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0; }
   void give_back_all() noexcept;
 

@@ -101,7 +101,7 @@ void wait_for(const std::vector<spi::Point>& points) noexcept {
 
 // Wait twice, because memory that was away from a borrowed stream gets its last point when it comes home.
 std::size_t PoolResource::trim(std::size_t bytes_to_keep) {
-  const auto before = stats().reserved;
+  const auto before = pool_stats().resource.reserved;
   if (is_exportable()) detail::settle_lent();
   Lock lock(mutex_);
   const auto homes = homes_of_away();

@@ -5,7 +5,13 @@
 
 namespace weir::pool {
 
-ResourceStats PoolResource::stats() const { return pool_stats().resource; }
+ResourceStats PoolResource::stats() const {
+  ResourceStats stats = pool_stats().resource;
+  const ResourceStats below = upstream_->stats();  // without the lock, because it may ask the driver
+  stats.device_budget = below.device_budget;
+  stats.device_free = below.device_free;
+  return stats;
+}
 
 PoolStats PoolResource::pool_stats() const {
   PoolStats stats;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pool does when nobody names a stream any more (forgotten), when nobody uses it any more (closed), and when it
 // has passed its last value (over).
-#include <new>
-
 #include "pool/pool_resource.hpp"
 
 namespace weir::pool {

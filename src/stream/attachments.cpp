@@ -2,7 +2,6 @@
 #include "weir/spi/attachment.hpp"
 
 #include <mutex>
-#include <utility>
 
 #include "base/forks.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -10,7 +9,8 @@
 namespace weir {
 namespace {
 
-// One mutex for all attachments: a stream and an owner may end at the same time, and both ends are rare.
+// One mutex for all attachments: a stream and an owner may end at the same time, and both ends are rare. Only changes need
+// it. The list of a stream only grows, so attached() reads it without a lock.
 constinit sync::Mutex attachments_mutex;
 
 const detail::ForkStep step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });

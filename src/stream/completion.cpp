@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a timeline is: what is known already, what the driver is asked, and how the host waits.
 #include <algorithm>
-#include <utility>
 
 #include "base/atomic_max.hpp"
 #include "base/library_thread.hpp"

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/release_queue.hpp"
 
-#include <algorithm>
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include "base/forks.hpp"
 #include "base/thrown_by.hpp"
 #include "stream/watcher.hpp"
-#include "weir/spi/device_state.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/stream_state.hpp"
 

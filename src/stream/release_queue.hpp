@@ -5,10 +5,7 @@
 // its own, so that it never waits for the releases of another owner.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "weir/spi/job.hpp"
 #include "weir/spi/points.hpp"

@@ -89,7 +89,10 @@ void StreamState::submit(Op& op, std::uint64_t value) {
                         if (!free.segment->free_in_order(*this)) free_later(free, value);
                       },
                       [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
-                      [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); }, [](NativeOp&) {}},
+                      [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); },
+                      [&](NativeOp& native) {
+                        if (native.put) native.put(value);
+                      }},
              op);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "tensor/dlpack_devices.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
@@ -40,16 +41,16 @@ void delete_legacy(DLManagedTensor* tensor) noexcept {
 }
 
 void* data_of(const Buffer& buffer, std::int32_t device_type, std::size_t byte_offset) {
+  using Address = detail::DlpackDeviceType::Address;
   if (buffer.size() == 0) return nullptr;
-  if (device_type == kDLVulkan) {
-    throw Error(Errc::unsupported, "Tensor::to_dlpack: " + buffer.device().state().describe() + " memory of kind " +
-                                       std::string(to_string(buffer.kind())) +
-                                       " is not addressable by other frameworks; copy it to a host-visible kind first");
-  }
-  if (device_type == kDLCUDA || device_type == kDLCUDAManaged) {
+  const auto* const type = detail::find_dlpack_device_type(device_type);
+  if (type && type->address == Address::device) {
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.device_address() + byte_offset));
   }
-  return buffer.host_data() + byte_offset;
+  if (type && type->address == Address::host) return buffer.host_data() + byte_offset;
+  throw Error(Errc::unsupported, "Tensor::to_dlpack: " + buffer.device().state().describe() + " memory of kind " +
+                                     std::string(to_string(buffer.kind())) +
+                                     " is not addressable by other frameworks; copy it to a host-visible kind first");
 }
 
 }  // namespace
@@ -61,8 +62,13 @@ DlpackDevice dlpack_device(const Buffer& buffer) {
     const KindInfo* info = buffer.device().find(buffer.kind());
     type = info ? info->dlpack_device : std::int32_t{kDLCPU};
   }
-  const bool numbered = type == kDLCUDA || type == kDLVulkan;
-  return {type, numbered ? buffer.device().ordinal() : 0};
+  const auto* const known = detail::find_dlpack_device_type(type);
+  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
+}
+
+std::string_view dlpack_device_name(std::int32_t type) noexcept {
+  const auto* const known = detail::find_dlpack_device_type(type);
+  return known ? known->name : std::string_view{};
 }
 
 ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const {

@@ -2,10 +2,10 @@
 #include <dlpack/dlpack.h>
 
 #include <memory>
-#include <optional>
 
 #include "device/registry.hpp"
 #include "memory/adopted.hpp"
+#include "tensor/dlpack_devices.hpp"
 #include "weir/dlpack.hpp"
 
 namespace weir {
@@ -25,26 +25,22 @@ std::shared_ptr<Managed> own(Managed* tensor) {
   });
 }
 
-// Without an `ordinal`, the memory is pinned or managed, and every device of the backend reaches it.
-spi::DeviceState& find_device(std::string_view backend, std::optional<int> ordinal, std::int32_t type) {
+// Where the type has no numbers, every device of the backend reaches the memory.
+spi::DeviceState& device_of(const DLDevice& device) {
+  const auto* const type = detail::find_dlpack_device_type(device.device_type);
+  if (!type || type->address == detail::DlpackDeviceType::Address::none) {
+    refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + " is of no backend");
+  }
+  if (type->backend == "host") return detail::host_state();
   for (const auto& loaded : detail::loaded_backends()) {
-    if (loaded.name != backend) continue;
+    if (loaded.name != type->backend) continue;
     for (auto* state : loaded.devices) {
-      if (!ordinal || state->ordinal == *ordinal) return *state;
+      if (!type->numbered || state->ordinal == device.device_id) return *state;
     }
   }
-  refuse(Errc::unsupported, "device type " + std::to_string(type) + ", id " + std::to_string(ordinal.value_or(0)) +
-                                ": no such device of backend " + std::string(backend) + " in this process");
-}
-
-spi::DeviceState& device_of(const DLDevice& device) {
-  switch (device.device_type) {
-    case kDLCPU: return detail::host_state();
-    case kDLCUDA: return find_device("cuda", device.device_id, device.device_type);
-    case kDLCUDAHost:
-    case kDLCUDAManaged: return find_device("cuda", std::nullopt, device.device_type);
-    default: refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + " is of no backend");
-  }
+  refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + ", id " +
+                                std::to_string(device.device_id) + ": no such device of backend " +
+                                std::string(type->backend) + " in this process");
 }
 
 Layout layout_of(const DLTensor& tensor) {

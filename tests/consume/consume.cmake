@@ -4,6 +4,7 @@
 #   pkg_config        the same, with a compiler alone
 #   add_subdirectory  the source tree, as a shared library, host backend only
 #   fetch_content     the same, as FetchContent finds it
+#   test_wheel.py     the source archive and the wheel of ./dev wheels, in a clean environment
 include_guard()
 set(consumer_arguments
   "-DGENERATOR=${CMAKE_GENERATOR}"
@@ -19,3 +20,14 @@ foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content
   weir_set_test_properties(weir_consume_${consumer} 900)
   set_tests_properties(weir_consume_${consumer} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
 endforeach()
+
+if(TARGET _weir)
+  add_test(NAME weir_wheel_tests
+    COMMAND "${Python_EXECUTABLE}" -m pytest -q -rs -p no:cacheprovider
+      "--junitxml=${WEIR_TEST_RESULT_DIR}/weir_wheel_tests.xml" "${CMAKE_CURRENT_LIST_DIR}/test_wheel.py")
+  weir_set_test_properties(weir_wheel_tests)
+  # It compiles weir with two processes, and is the longest of all: others wait less if it begins first.
+  set_tests_properties(weir_wheel_tests PROPERTIES PROCESSORS 2 COST 1000)
+  set_property(TEST weir_wheel_tests APPEND PROPERTY ENVIRONMENT CMAKE_BUILD_PARALLEL_LEVEL=2
+    "CXX=${CMAKE_CXX_COMPILER}" "WEIR_BUILD_DIR=${PROJECT_BINARY_DIR}" PYTHONDONTWRITEBYTECODE=1)
+endif()

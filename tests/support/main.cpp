@@ -54,6 +54,10 @@ void print_backends() {
     for (const Device& device : backend.devices) {
       std::printf("%s: %s, %s\n", device.id().c_str(), std::string(device.name()).c_str(),
                   std::string(device.driver()).c_str());
+      if (std::ranges::none_of(device.kinds(), &KindInfo::exportable)) {
+        std::printf("%s: sharing between processes is not tried, because no kind of its memory says exportable\n",
+                    device.id().c_str());
+      }
     }
   }
 #if WEIR_HAS_VULKAN

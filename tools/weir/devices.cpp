@@ -2,13 +2,16 @@
 // weir devices: what is on this machine, and what each kind of memory can do.
 
 #include <cstdio>
+#include <exception>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include "commands.hpp"
 #include "json.hpp"
 #include "labels.hpp"
 #include "table.hpp"
+#include "weir/dlpack.hpp"
 #include "weir/version.hpp"
 #include "weir/weir.hpp"
 
@@ -22,16 +25,28 @@ std::string kinds_of(const Device& device) {
   for (const KindInfo& kind : device.kinds()) {
     const bool usual = kind.kind == device.default_kind();
     table.add({std::string{to_string(kind.kind)} + (usual ? " *" : ""), mark(kind.host_accessible),
-               mark(kind.device_accessible), mark(kind.exportable), dlpack_name(kind.dlpack_device)});
+               mark(kind.device_accessible), mark(kind.exportable), std::string{dlpack_device_name(kind.dlpack_device)}});
   }
   return table.text(2);
 }
 
+/// What is left of the device's memory at this moment. Only a device that says so without being opened is asked.
+std::optional<std::size_t> free_memory(const Device& device) {
+  try {
+    return make_resource(device)->stats().device_free;
+  } catch (const std::exception&) {
+    return {};  // what is wrong with the device is shown where something is asked of it
+  }
+}
+
 void print_device(const Device& device) {
-  const std::string memory = device.total_memory() > 0 ? ", " + size_text(device.total_memory()) : "";
+  const std::string total = size_text(device.total_memory());
+  const std::string memory = device.total_memory() > 0 ? ", " + total : "";
   std::printf("%s  %s (%s%s)\n", device.id().c_str(), std::string{device.name()}.c_str(),
               device.is_gpu() ? "GPU" : "CPU", memory.c_str());
   std::printf("  uuid    %s\n  driver  %s\n", device.uuid().to_string().c_str(), std::string{device.driver()}.c_str());
+  if (const auto free = free_memory(device))
+    std::printf("  memory  %s, of which %s may be used now\n", total.c_str(), size_text(*free).c_str());
   std::fputs(kinds_of(device).c_str(), stdout);
   std::putchar('\n');
 }
@@ -58,6 +73,9 @@ void write_device(Json& json, const Device& device) {
       .pair("uuid", device.uuid().to_string())
       .pair("is_gpu", device.is_gpu())
       .pair("total_memory", device.total_memory())
+      .key("free_memory");
+  const auto free = free_memory(device);
+  (free ? json.value(*free) : json.null())
       .pair("default_kind", to_string(device.default_kind()))
       .key("kinds")
       .open('[');

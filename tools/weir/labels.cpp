@@ -16,17 +16,6 @@ std::string number(double value, const char* unit) {
 
 }  // namespace
 
-std::string dlpack_name(std::int32_t type) {
-  switch (type) {
-    case 1: return "CPU";
-    case 2: return "CUDA";
-    case 3: return "CUDAHost";
-    case 7: return "Vulkan";
-    case 13: return "CUDAManaged";
-    default: return std::to_string(type);
-  }
-}
-
 std::string size_text(std::size_t bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

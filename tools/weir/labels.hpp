@@ -4,13 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 namespace weir::cli {
 
-/// Return the name of a DLDeviceType.
-std::string dlpack_name(std::int32_t type);
 /// Return text such as "4 MiB" or "139.8 GiB".
 std::string size_text(std::size_t bytes);
 /// Return text such as "12.3 µs" or "4.56 ms".

@@ -170,6 +170,30 @@ TEST_F(DriverPools, EndBesideStreams) {
   held.synchronize();
 }
 
+// A refused allocation lets all of the driver's pools give back what they do not use, whatever other threads do then.
+TEST_F(DriverPools, AreTrimmedBesideStreamsThatEnd) {
+  constexpr int rounds = 400;
+  const auto limited = cuda::make_async_resource(gpu(), {.max_size = 4 * mib});
+  const auto resource = cuda::make_async_resource(gpu());
+  std::atomic<bool> over{false};
+  auto refusals = std::async(std::launch::async, [&] {
+    const Stream stream(gpu());
+    int refused = 0;
+    for (; !over; ++refused) EXPECT_FALSE(limited->try_allocate(64 * mib, stream));
+    return refused;
+  });
+  {
+    const test::OnLeaving end([&] { over = true; });
+    for (int i = 0; i < rounds; ++i) {
+      const Stream stream(gpu());
+      Buffer buffer = resource->allocate(mib, stream);
+      buffer.fill(std::byte{1}, stream);
+      buffer.close();  // the stream ends before the host has seen this
+    }
+  }
+  EXPECT_GT(refusals.get(), 0);
+}
+
 TEST_F(DriverPools, AskNothingOfAContextThatEnded) {
   for (const ResourcePtr& resource : both()) {
     {

@@ -45,7 +45,7 @@ class Failures : public CudaTest {
   }
 
   /// Of the device.
-  static std::size_t free_memory() { return static_cast<cuda::Gpu&>(gpu().state()).free_memory(); }
+  static std::size_t free_memory() { return static_cast<cuda::Gpu&>(gpu().state()).memory()->free; }
 
  private:
   void (*fail_)(const char*, int, int) = nullptr;

@@ -22,13 +22,6 @@ using weir::test::repeat;
 class AdoptedStreams : public OnApp {
  protected:
   static constexpr std::size_t size = 5000;
-
-  static Buffer filled(const ResourcePtr& resource, const Bytes& bytes, const Stream& stream) {
-    Buffer buffer = resource->allocate(bytes.size(), stream);
-    weir::test::write(buffer, bytes, stream);
-    stream.synchronize();
-    return buffer;
-  }
   /// weir's own devices, which see the same hardware another time.
   static std::vector<Device> others() { return {host_device(), vulkan::device(0)}; }
 };

@@ -15,12 +15,16 @@ namespace weir::vulkan::test {
 namespace {
 
 std::atomic<int> validation_messages{0};
+std::mutex last_message_mutex;
+std::string last_validation_message;
 PFN_vkGetInstanceProcAddr loader = nullptr;
 PFN_vkGetDeviceProcAddr next_device_proc = nullptr;
 
 VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                           const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
   ++validation_messages;
+  const std::scoped_lock lock(last_message_mutex);
+  last_validation_message = data->pMessage;
   std::fprintf(stderr, "application's validation: %s\n", data->pMessage);
   return VK_FALSE;
 }
@@ -110,6 +114,11 @@ Calls& calls() {
   return all;
 }
 
+std::string App::last_message() {
+  const std::scoped_lock lock(last_message_mutex);
+  return last_validation_message;
+}
+
 int App::take_messages() { return validation_messages.exchange(0); }
 
 template <class F>
@@ -197,6 +206,7 @@ AdoptOptions App::options() const {
   options.queues = {{queue, [self] { ++self->locks; }, [self] { ++self->unlocks; }}};
   options.timeline_semaphore = true;
   options.external_memory_fd = true;
+  options.debug_utils = validated_;
   return options;
 }
 
@@ -237,15 +247,7 @@ void App::destroy_buffer(VkBuffer buffer, VkDeviceMemory memory) {
 }
 
 VkSemaphore App::make_timeline() {
-  VkSemaphoreTypeCreateInfo type{};
-  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &type;
-  VkSemaphore semaphore = VK_NULL_HANDLE;
-  GET(vkCreateSemaphore)(device, &info, nullptr, &semaphore);
-  return semaphore;
+  return test::make_timeline(device, GET(vkCreateSemaphore));
 }
 
 void App::wait_idle() { GET(vkDeviceWaitIdle)(device); }
@@ -258,7 +260,8 @@ std::uint64_t App::value(VkSemaphore semaphore) const {
   return reached;
 }
 
-void App::submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value) {
+void App::submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value,
+                 VkCommandBuffer commands) {
   VkTimelineSemaphoreSubmitInfo values{};
   values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
   values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
@@ -272,6 +275,8 @@ void App::submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal,
   info.pWaitSemaphores = &wait;
   info.pWaitDstStageMask = &stage;
   info.pSignalSemaphores = &signal;
+  info.commandBufferCount = commands ? 1 : 0;
+  info.pCommandBuffers = &commands;
   ASSERT_EQ(GET(vkQueueSubmit)(queue, 1, &info, VK_NULL_HANDLE), VK_SUCCESS);
 }
 

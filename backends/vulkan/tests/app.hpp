@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytes.hpp"
 #include "vulkan/driver.hpp"
 #include "weir/vulkan.hpp"
 
@@ -65,10 +66,13 @@ class App {
   [[nodiscard]] VkSemaphore make_timeline();
   void destroy(VkSemaphore semaphore);
   [[nodiscard]] std::uint64_t value(VkSemaphore semaphore) const;
-  /// Submit nothing but: wait for `wait` at its value, then signal `signal`.
-  void submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value);
+  /// Submit: wait for `wait` at its value, run `commands` if there are any, then signal `signal`.
+  void submit(VkSemaphore wait, std::uint64_t wait_value, VkSemaphore signal, std::uint64_t signal_value,
+              VkCommandBuffer commands = VK_NULL_HANDLE);
   void wait_idle();
   [[nodiscard]] static int take_messages();  ///< of validation, since the last call
+  [[nodiscard]] static std::string last_message();
+  [[nodiscard]] bool validated() const { return validated_; }
 
   VkInstance instance = VK_NULL_HANDLE;
   VkPhysicalDevice physical = VK_NULL_HANDLE;
@@ -103,6 +107,13 @@ class OnApp : public testing::Test {
   [[nodiscard]] const Device& device() const { return *adopted_; }
   /// Give the device back before TearDown.
   void give_back();
+  /// Return a buffer that has these bytes.
+  static Buffer filled(const ResourcePtr& resource, const weir::test::Bytes& bytes, const Stream& stream) {
+    Buffer buffer = resource->allocate(bytes.size(), stream);
+    weir::test::write(buffer, bytes, stream);
+    stream.synchronize();
+    return buffer;
+  }
 
   std::unique_ptr<App> app;
 

@@ -24,6 +24,7 @@ inline PFN_vkGetInstanceProcAddr next_loader(const char* variable) {
 enum class Function {
 #define WEIR_VK_GLOBAL(name) name,
 #define WEIR_VK_INSTANCE(name) name,
+#define WEIR_VK_INSTANCE_OPTIONAL(name) name,
 #define WEIR_VK_DEVICE(name) name,
 #define WEIR_VK_DEVICE_OPTIONAL(name) name,
 #include "vulkan/symbols.inc"
@@ -40,6 +41,7 @@ class Front {
 #define WEIR_VK_GLOBAL(function) \
   if (name == #function) return Typed<PFN_##function>::template Of<Function::function>::put(#function, real);
 #define WEIR_VK_INSTANCE(function) WEIR_VK_GLOBAL(function)
+#define WEIR_VK_INSTANCE_OPTIONAL(function) WEIR_VK_GLOBAL(function)
 #define WEIR_VK_DEVICE(function) WEIR_VK_GLOBAL(function)
 #define WEIR_VK_DEVICE_OPTIONAL(function) WEIR_VK_GLOBAL(function)
 #include "vulkan/symbols.inc"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "making.hpp"
 
+#include <gtest/gtest.h>
+
 #include <vector>
 
 namespace weir::vulkan::test {
@@ -45,6 +47,18 @@ VkDevice make_device(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysi
   info.ppEnabledExtensionNames = &extension;
   VkDevice device = VK_NULL_HANDLE;
   return GET(vkCreateDevice)(physical, &info, nullptr, &device) == VK_SUCCESS ? device : VK_NULL_HANDLE;
+}
+
+VkSemaphore make_timeline(VkDevice device, PFN_vkCreateSemaphore create) {
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  EXPECT_EQ(create(device, &info, nullptr, &semaphore), VK_SUCCESS);
+  return semaphore;
 }
 
 }  // namespace weir::vulkan::test

@@ -20,4 +20,7 @@ VkPhysicalDevice first_device(PFN_vkGetInstanceProcAddr get, VkInstance instance
 VkDevice make_device(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice physical,
                      std::uint32_t queues);
 
+/// A timeline semaphore with the value 0. Null when the driver refuses.
+VkSemaphore make_timeline(VkDevice device, PFN_vkCreateSemaphore create);
+
 }  // namespace weir::vulkan::test

@@ -20,7 +20,7 @@ std::unique_ptr<Rig> Rig::create(std::string& reason, std::uint32_t queues) {
   if (!get || weir::test::judged_vulkan().empty()) return nullptr;
   std::unique_ptr<Rig> rig(new Rig);
   rig->instance_ = make_instance(get);
-  if (!rig->instance_ || rig->instance_fn_.load(get, rig->instance_)) return nullptr;
+  if (!rig->instance_ || rig->instance_fn_.load(get, rig->instance_, false)) return nullptr;
   rig->physical_ = first_device(get, rig->instance_);
   if (!rig->physical_) return nullptr;
   VkPhysicalDeviceProperties properties;
@@ -132,16 +132,8 @@ int Rig::export_fd(const Memory& memory) const {
 }
 
 VkSemaphore Rig::timeline() {
-  VkSemaphoreTypeCreateInfo type{};
-  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &type;
-  VkSemaphore semaphore = VK_NULL_HANDLE;
-  succeeds(fn.vkCreateSemaphore(device, &info, nullptr, &semaphore));
-  semaphores_.push_back(semaphore);
-  return semaphore;
+  semaphores_.push_back(make_timeline(device, fn.vkCreateSemaphore));
+  return semaphores_.back();
 }
 
 void Rig::wait(VkSemaphore semaphore, std::uint64_t value) const {

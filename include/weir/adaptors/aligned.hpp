@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -12,7 +13,7 @@ namespace weir {
 /// alignment that was asked for if that is larger. The adaptor over-allocates nothing: upstream honours alignments by
 /// contract, and wastes less than anybody could from outside. Throws invalid_argument for an alignment that is not a
 /// power of two of at most 1 GiB, and when `upstream` is null.
-[[nodiscard]] ResourcePtr make_aligned(ResourcePtr upstream, std::size_t alignment,
-                                       std::size_t threshold = 0);
+[[nodiscard]] WEIR_API ResourcePtr make_aligned(ResourcePtr upstream, std::size_t alignment,
+                                                std::size_t threshold = 0);
 
 }  // namespace weir

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
 
+/// Options of make_debug.
 struct DebugOptions {
   std::size_t guard_bytes = 256;  ///< before and after each buffer, rounded up to a multiple of 8; at least 8
   bool poison = true;  ///< fill new buffers with 0xcd, and closed buffers that are kept with 0xdd
@@ -38,7 +40,7 @@ struct DebugOptions {
 ///
 /// `stats()` counts buffers without their guards. The statistics of upstream count the guards, too, and count kept
 /// memory as in use.
-class DebugResource : public MemoryResource {
+class WEIR_API DebugResource : public MemoryResource {
  public:
   /// Return how many damaged places have been found so far. Each buffer has three such places: the guard before it, the
   /// guard after it, and its memory while it is kept.
@@ -47,9 +49,10 @@ class DebugResource : public MemoryResource {
  protected:
   using MemoryResource::MemoryResource;
 };
+/// Handle of a DebugResource.
 using DebugPtr = std::shared_ptr<DebugResource>;
 
 /// Make "debug(upstream)". Throws invalid_argument when `upstream` is null.
-[[nodiscard]] DebugPtr make_debug(ResourcePtr upstream, const DebugOptions& options = {});
+[[nodiscard]] WEIR_API DebugPtr make_debug(ResourcePtr upstream, const DebugOptions& options = {});
 
 }  // namespace weir

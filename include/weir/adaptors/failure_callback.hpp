@@ -6,15 +6,16 @@
 #include <functional>
 
 #include "weir/error.hpp"
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
 
 /// A request that upstream could not serve.
 struct AllocationFailure {
-  std::size_t bytes;
-  std::size_t alignment;
-  const Stream& stream;
+  std::size_t bytes;         ///< asked for
+  std::size_t alignment;     ///< in bytes; at least default_alignment
+  const Stream& stream;      ///< the allocation stream
   std::size_t attempt;       ///< 1 at the first call for this request
   const Shortage& shortage;  ///< what upstream said at this attempt
 };
@@ -25,6 +26,7 @@ struct AllocationFailure {
 /// out of memory. If the callback throws, the allocation throws the same exception and leaves nothing behind.
 using FailureCallback = std::function<bool(const AllocationFailure&)>;
 
+/// Options of make_failure_callback.
 struct FailureCallbackOptions {
   std::size_t max_attempts = 16;  ///< most calls for one request; after them the request is refused
 };
@@ -32,7 +34,7 @@ struct FailureCallbackOptions {
 /// Make "failure_callback(upstream)": when upstream is out of memory, it calls `callback`, and asks upstream again as
 /// long as `callback` returns true. The same holds for `try_allocate`. Throws invalid_argument when `upstream` is null,
 /// when there is no `callback`, and when `max_attempts` is 0.
-[[nodiscard]] ResourcePtr make_failure_callback(ResourcePtr upstream, FailureCallback callback,
-                                                const FailureCallbackOptions& options = {});
+[[nodiscard]] WEIR_API ResourcePtr make_failure_callback(ResourcePtr upstream, FailureCallback callback,
+                                                         const FailureCallbackOptions& options = {});
 
 }  // namespace weir

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -15,7 +16,7 @@ namespace weir {
 /// moment. At that point its memory may still wait for pending work.
 ///
 /// A request that does not fit fails with OutOfMemory, whose shortage has `limit` set; upstream is not asked.
-class LimitingResource : public MemoryResource {
+class WEIR_API LimitingResource : public MemoryResource {
  public:
   [[nodiscard]] virtual std::size_t limit() const noexcept = 0;  ///< bytes
   /// Set the limit from now on. Live buffers stay, even when they exceed it.
@@ -24,9 +25,10 @@ class LimitingResource : public MemoryResource {
  protected:
   using MemoryResource::MemoryResource;
 };
+/// Handle of a LimitingResource.
 using LimitingPtr = std::shared_ptr<LimitingResource>;
 
 /// Make "limit(upstream)". Throws invalid_argument when `upstream` is null.
-[[nodiscard]] LimitingPtr make_limiting(ResourcePtr upstream, std::size_t limit);
+[[nodiscard]] WEIR_API LimitingPtr make_limiting(ResourcePtr upstream, std::size_t limit);
 
 }  // namespace weir

@@ -8,10 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
 
+/// Options of make_logging.
 struct LoggingOptions {
   /// How many bytes of lines are collected before they are written. With 0 each line is written at once, so that a
   /// process that is killed has left every line.
@@ -27,7 +29,7 @@ struct LoggingOptions {
 /// lines are written at the latest when the resource ends, with its last handle and its last buffer. A failure to write
 /// is reported once, and from then on nothing is written; no operation fails because of it. A forked child writes
 /// nothing.
-class LoggingResource : public MemoryResource {
+class WEIR_API LoggingResource : public MemoryResource {
  public:
   /// Write the collected lines, and wait until they are written.
   virtual void flush() noexcept = 0;
@@ -35,14 +37,15 @@ class LoggingResource : public MemoryResource {
  protected:
   using MemoryResource::MemoryResource;
 };
+/// Handle of a LoggingResource.
 using LoggingPtr = std::shared_ptr<LoggingResource>;
 
 /// Make "log(upstream)", which writes to the file `path`; the file is created or emptied. Throws std::system_error when
 /// that fails, and invalid_argument when `upstream` is null.
-[[nodiscard]] LoggingPtr make_logging(ResourcePtr upstream, const std::string& path,
-                                      const LoggingOptions& options = {});
+[[nodiscard]] WEIR_API LoggingPtr make_logging(ResourcePtr upstream, const std::string& path,
+                                               const LoggingOptions& options = {});
 /// The same, writing to `stream`. The resource keeps `stream` alive and uses it on one thread at a time.
-[[nodiscard]] LoggingPtr make_logging(ResourcePtr upstream, std::shared_ptr<std::ostream> stream,
-                                      const LoggingOptions& options = {});
+[[nodiscard]] WEIR_API LoggingPtr make_logging(ResourcePtr upstream, std::shared_ptr<std::ostream> stream,
+                                               const LoggingOptions& options = {});
 
 }  // namespace weir

@@ -2,6 +2,7 @@
 #pragma once
 // Move memory to where it is used first, before it is used.
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -13,8 +14,8 @@ namespace weir {
 ///
 /// Over a pool each buffer is moved; under a pool, each segment once. Throws unsupported when memory of upstream's kind
 /// does not move to `target`, and invalid_argument when `upstream` is null.
-[[nodiscard]] ResourcePtr make_prefetch(ResourcePtr upstream, const Device& target);
+[[nodiscard]] WEIR_API ResourcePtr make_prefetch(ResourcePtr upstream, const Device& target);
 /// The same with upstream's own device as the target.
-[[nodiscard]] ResourcePtr make_prefetch(ResourcePtr upstream);
+[[nodiscard]] WEIR_API ResourcePtr make_prefetch(ResourcePtr upstream);
 
 }  // namespace weir

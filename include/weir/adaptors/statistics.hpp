@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -13,11 +14,12 @@ namespace weir {
 /// One figure over a period. In a scope, what was live at its beginning counts as 0, so `current` is negative when more
 /// was closed than was allocated since.
 struct Counter {
-  std::ptrdiff_t current = 0;
+  std::ptrdiff_t current = 0;  ///< what is live now
   std::ptrdiff_t peak = 0;  ///< the most that `current` was; at least 0
   std::uint64_t total = 0;  ///< everything that was allocated, live or not
 };
 
+/// What a StatisticsResource counts.
 struct AllocationStatistics {
   Counter bytes;              ///< as asked for
   Counter buffers;            ///< count
@@ -26,7 +28,7 @@ struct AllocationStatistics {
 
 /// Counts exactly what goes through it, for all threads together. Neither the number nor the depth of scopes makes an
 /// allocation more expensive, because peaks are passed to the scopes only when a scope begins or ends.
-class StatisticsResource : public MemoryResource {
+class WEIR_API StatisticsResource : public MemoryResource {
  public:
   /// Return the figures since the last push_counters() that was not popped, else since the resource was made.
   [[nodiscard]] virtual AllocationStatistics statistics() const = 0;
@@ -42,14 +44,18 @@ class StatisticsResource : public MemoryResource {
 
  private:
   friend class StatisticsScope;
+  /// For StatisticsScope: begin a scope and return its number, which no other scope of the resource has.
   virtual std::uint64_t begin_scope() = 0;
+  /// Return the figures of that scope so far.
   [[nodiscard]] virtual AllocationStatistics scope(std::uint64_t number) const = 0;
+  /// End that scope, whichever scopes have begun since.
   virtual void end_scope(std::uint64_t number) noexcept = 0;
 };
+/// Handle of a StatisticsResource.
 using StatisticsPtr = std::shared_ptr<StatisticsResource>;
 
 /// A scope that lasts as long as the object. Scopes may overlap in any way, and end on any thread.
-class StatisticsScope {
+class WEIR_API StatisticsScope {
  public:
   /// Throws invalid_argument for null.
   explicit StatisticsScope(StatisticsPtr resource);
@@ -57,7 +63,7 @@ class StatisticsScope {
   StatisticsScope& operator=(const StatisticsScope&) = delete;
   ~StatisticsScope();
 
-  [[nodiscard]] AllocationStatistics statistics() const;
+  [[nodiscard]] AllocationStatistics statistics() const;  ///< since the object was made
 
  private:
   StatisticsPtr resource_;
@@ -65,6 +71,6 @@ class StatisticsScope {
 };
 
 /// Make "statistics(upstream)". Throws invalid_argument when `upstream` is null.
-[[nodiscard]] StatisticsPtr make_statistics(ResourcePtr upstream);
+[[nodiscard]] WEIR_API StatisticsPtr make_statistics(ResourcePtr upstream);
 
 }  // namespace weir

@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
 
+/// Options of make_tracking.
 struct TrackingOptions {
   /// How many return addresses to keep for each allocation, innermost first, including those inside weir; 0 keeps none.
   /// Each return address is a step of the unwinder, which costs far more than the rest of an allocation.
@@ -21,10 +23,10 @@ struct TrackingOptions {
 };
 
 /// A live buffer. Buffers of zero bytes are not tracked, because they have no memory.
-struct TrackedBuffer {
+struct WEIR_API TrackedBuffer {
   std::uint64_t number = 0;  ///< counts the resource's allocations, from 1
-  std::size_t bytes = 0;
-  std::size_t alignment = 0;
+  std::size_t bytes = 0;     ///< asked for
+  std::size_t alignment = 0;   ///< in bytes; at least default_alignment
   std::uint64_t stream = 0;    ///< Stream::id() of the allocation stream
   std::vector<void*> stack{};  ///< return addresses; empty when not asked for
 
@@ -40,7 +42,7 @@ struct TrackedBuffer {
 /// handle goes away while buffers are live, which nobody intends in most programs. Those buffers are then reported,
 /// each once: one line counts them, and each of the first eight gets a line of its own. A resource that stands on this
 /// one holds a handle until its own last buffer is gone, so put tracking on top of a stack, or ask outstanding().
-class TrackingResource : public MemoryResource {
+class WEIR_API TrackingResource : public MemoryResource {
  public:
   /// Return the live buffers, oldest first.
   [[nodiscard]] virtual std::vector<TrackedBuffer> outstanding() const = 0;
@@ -48,9 +50,10 @@ class TrackingResource : public MemoryResource {
  protected:
   using MemoryResource::MemoryResource;
 };
+/// Handle of a TrackingResource.
 using TrackingPtr = std::shared_ptr<TrackingResource>;
 
 /// Make "tracking(upstream)". Throws invalid_argument when `upstream` is null.
-[[nodiscard]] TrackingPtr make_tracking(ResourcePtr upstream, const TrackingOptions& options = {});
+[[nodiscard]] WEIR_API TrackingPtr make_tracking(ResourcePtr upstream, const TrackingOptions& options = {});
 
 }  // namespace weir

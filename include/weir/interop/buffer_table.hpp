@@ -7,14 +7,16 @@
 #include <memory>
 
 #include "weir/buffer.hpp"
+#include "weir/export.hpp"
 
 namespace weir {
 
 /// Keeps a Buffer for each address. Thread-safe; the addresses are spread over 16 locks. Once the table has held as
 /// many buffers before, it needs no malloc, and at most 86 bytes per buffer. The destructor closes the buffers that are
 /// left.
-class BufferTable {
+class WEIR_API BufferTable {
  public:
+  /// Make an empty table.
   BufferTable();
   BufferTable(const BufferTable&) = delete;
   BufferTable& operator=(const BufferTable&) = delete;

@@ -38,6 +38,7 @@
 #define WEIR_CCCL_BOTH
 #endif
 
+/// Resources of weir as resources of CCCL (`cuda::mr`), and the other way round.
 namespace weir::cccl {
 
 /// A function that throws what callers expect of a resource that has no memory left. If it returns, the OutOfMemory
@@ -91,6 +92,7 @@ class Resource {
                 "say who accesses the memory: cuda::mr::host_accessible, device_accessible");
 
  public:
+  /// For CCCL: the properties of the memory.
   using default_queries = ::cuda::mr::properties_list<Properties...>;
 
   /// Throws unsupported when the memory is not accessible as the properties say, or belongs to neither CUDA nor the
@@ -99,7 +101,9 @@ class Resource {
   explicit Resource(ResourcePtr resource, OnExhaustion exhausted = {})
       : state_(new detail::State{cuda::Allocator(checked(std::move(resource))), std::move(exhausted)}) {}
 
+  /// Share what `other` allocates from.
   WEIR_CCCL_BOTH Resource(const Resource& other) noexcept : state_(detail::retain(other.state_)) {}
+  /// Share what `other` allocates from, and let go of what this one allocated from.
   WEIR_CCCL_BOTH Resource& operator=(const Resource& other) noexcept {
     detail::State* const before = state_;
     state_ = detail::retain(other.state_);
@@ -108,26 +112,33 @@ class Resource {
   }
   WEIR_CCCL_BOTH ~Resource() { detail::release(state_); }
 
+  /// Return memory for use on `stream`, as cuda::Allocator::allocate.
   [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes,
                                std::size_t alignment = default_alignment) {
     return state_->ask([&](cuda::Allocator& from) { return from.allocate(stream.get(), bytes, alignment); });
   }
+  /// Give memory back after everything on `stream` so far, as cuda::Allocator::deallocate. The size is not needed.
   void deallocate(::cuda::stream_ref stream, void* address, std::size_t /*bytes*/,
                   std::size_t /*alignment*/ = default_alignment) noexcept {
     state_->allocator.deallocate(stream.get(), address);
   }
+  /// Return memory that every stream and the host may use at once.
   [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
     return state_->ask([&](cuda::Allocator& from) { return from.allocate_sync(bytes, alignment); });
   }
+  /// Give back memory that no stream uses any more. The size is not needed.
   void deallocate_sync(void* address, std::size_t /*bytes*/,
                        std::size_t /*alignment*/ = default_alignment) noexcept {
     state_->allocator.deallocate_sync(address);
   }
 
+  /// Return the resource of weir that this one stands on.
   [[nodiscard]] const ResourcePtr& resource() const noexcept { return state_->allocator.resource(); }
 
+  /// Whether each can give back what the other allocated: one is a copy of the other.
   friend bool operator==(const Resource& a, const Resource& b) noexcept { return a.state_ == b.state_; }
 
+  /// For CCCL: says that the memory has `Property`, which has no value.
   template <class Property>
   requires includes<Property, Properties...>
   friend void get_property(const Resource& /*resource*/, Property /*property*/) noexcept {}

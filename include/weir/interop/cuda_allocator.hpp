@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "weir/cuda.hpp"
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir::cuda {
@@ -20,7 +21,7 @@ namespace weir::cuda {
 /// stream of weir's beside it, on which its memory is allocated. Null and the legacy and per-thread handles mean those
 /// streams of the resource's device, or of the first CUDA device for host memory. Thread-safe. The destructor closes
 /// what was not given back.
-class Allocator {
+class WEIR_API Allocator {
  public:
   /// Make an allocator over memory of a CUDA device or of the host. Throws unsupported for other memory,
   /// invalid_argument for null.
@@ -43,7 +44,7 @@ class Allocator {
   /// Give back memory that no stream uses any more.
   void deallocate_sync(void* address) noexcept;
 
-  [[nodiscard]] const ResourcePtr& resource() const noexcept;
+  [[nodiscard]] const ResourcePtr& resource() const noexcept;  ///< where the memory comes from
   /// Return the number of addresses that are not given back yet.
   [[nodiscard]] std::size_t live() const noexcept;
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <memory_resource>
 
+#include "weir/export.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir {
@@ -23,7 +24,7 @@ namespace weir {
 ///
 /// Throws what upstream throws; OutOfMemory is a std::bad_alloc. Containers hold this object by its address, as they
 /// hold every memory_resource. The destructor closes what was not given back.
-class PmrResource final : public std::pmr::memory_resource {
+class WEIR_API PmrResource final : public std::pmr::memory_resource {
  public:
   /// Throws unsupported when the host cannot access the memory; the message names the kinds of the device's memory that
   /// the host can access. Throws invalid_argument for null.
@@ -32,7 +33,7 @@ class PmrResource final : public std::pmr::memory_resource {
   PmrResource& operator=(const PmrResource&) = delete;
   ~PmrResource() override;
 
-  [[nodiscard]] ResourcePtr upstream() const;
+  [[nodiscard]] ResourcePtr upstream() const;  ///< where the memory comes from
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,16 +22,28 @@ namespace weir {
 struct ResourceStats;
 }
 
+/// What a backend implements, and what stands behind the handles of weir. Programs that use weir need none of it.
 namespace weir::spi {
 
-/// The sort of handle that names a segment's memory for another process or API. Values are part of the descriptor
-/// format.
+/// The sort of handle that names a segment's memory for another process or API. The values are part of the descriptor
+/// format: new ones go to the end, and into is_handle_kind.
 enum class HandleKind : std::uint16_t {
-  none = 0,
+  none = 0,              ///< no handle; never in a descriptor
   host_memfd = 1,        ///< sealed memfd, mapped by the importer
   cuda_vmm_fd = 2,       ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR of a VMM handle
   vulkan_opaque_fd = 3,  ///< VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 };
+
+/// Return whether a number is the value of a kind other than `none`.
+[[nodiscard]] constexpr bool is_handle_kind(std::uint16_t value) noexcept {
+  switch (static_cast<HandleKind>(value)) {
+    case HandleKind::host_memfd:
+    case HandleKind::cuda_vmm_fd:
+    case HandleKind::vulkan_opaque_fd: return true;
+    case HandleKind::none: break;
+  }
+  return false;
+}
 
 /// What a resource has with the driver beside its segments: a pool that keeps memory for later segments. All functions
 /// are thread-safe.
@@ -48,6 +61,7 @@ class Source {
   virtual void trim(std::size_t bytes_to_keep, bool may_wait) noexcept = 0;
 };
 
+/// What a resource asks of SegmentOps::reserve.
 struct SegmentRequest {
   MemoryKind kind;           ///< one that the device has
   std::size_t bytes;         ///< > 0, not yet rounded
@@ -59,8 +73,8 @@ struct SegmentRequest {
 
 /// The handle that names a segment outside this process. The file descriptor is new and belongs to the caller.
 struct ExportedHandle {
-  HandleKind kind = HandleKind::none;
-  UniqueFd fd;
+  HandleKind kind = HandleKind::none;  ///< what `fd` is
+  UniqueFd fd;                         ///< to send to the importer
 };
 
 /// A foreign segment to open. Everything about it has been validated except what only the driver can tell.
@@ -69,7 +83,13 @@ struct ImportRequest {
   StrangerFd fd;           ///< ask it nothing that could block; `trust` it once it is known to be what it should be
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
-  bool read_only = false;
+  bool read_only = false;  ///< the exporter granted no more
+};
+
+/// What a driver says of a device's memory.
+struct DeviceMemory {
+  std::size_t budget;  ///< ResourceStats::device_budget
+  std::size_t free;    ///< ResourceStats::device_free
 };
 
 /// Memory from drivers. Each function works whatever context is current, and restores that context.
@@ -92,9 +112,14 @@ struct SegmentOps {
   /// segment calls no driver, and the caller sees to the owner's release. Throws when the address is not of this
   /// device. Optional.
   Segment* (*wrap)(DeviceState& device, std::uint64_t address, std::size_t bytes) = nullptr;
+  /// Ask the driver how much memory of a kind there is at this moment. Loads and makes nothing for the sake of the
+  /// answer. Empty when the driver does not say. Optional.
+  std::optional<DeviceMemory> (*device_memory)(DeviceState& device, MemoryKind kind) noexcept = nullptr;
 };
 
+/// Streams of drivers.
 struct StreamOps {
+  /// Make a stream that the caller names once (`Ref::adopt`). Throws what the driver refuses.
   StreamState* (*create)(DeviceState& device);
   /// Return whether streams of `device` can copy and fill `segment` themselves.
   bool (*reaches)(const DeviceState& device, const Segment& segment) noexcept;
@@ -103,14 +128,15 @@ struct StreamOps {
   bool (*prefetches)(const DeviceState& device, MemoryKind kind, const DeviceState& to) noexcept = nullptr;
 };
 
+/// A backend: its name, its devices, and what they can do. It is a constant, and lives as long as the process.
 struct Backend {
-  std::string_view name;
-  int rank = 0;  ///< order in devices(): higher first
-  /// Load the driver and list its devices. Called once, under a lock. Never throws; when the result is empty,
-  /// `reason` says why in one line (what is missing, what to install).
-  std::vector<DeviceState*> (*devices)(std::string& reason) noexcept;
-  const SegmentOps* segments;
-  const StreamOps* streams;
+  std::string_view name;  ///< what Device::backend() returns
+  int rank = 0;           ///< order in devices(): higher first
+  /// Load the driver and list its devices. Called once, under a lock. When the result is empty, `reason` says why in one
+  /// line (what is missing, what to install); so does the message of an exception, after which there are no devices.
+  std::vector<DeviceState*> (*devices)(std::string& reason);
+  const SegmentOps* segments;  ///< never null
+  const StreamOps* streams;    ///< never null
   /// Whether everything of this backend lives in the process itself, and so goes on working in a forked child. If not,
   /// then in a child the core refuses all use of the backend's devices, destroys none of their objects, and calls
   /// nothing of this table for them.

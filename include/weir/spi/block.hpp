@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/spi/points.hpp"
 #include "weir/spi/segment.hpp"
@@ -17,20 +18,21 @@ namespace weir::spi {
 
 /// A request to a resource. `bytes` > 0; `alignment` is a power of two.
 struct Request {
-  std::size_t bytes;
-  std::size_t alignment;
-  const Stream* stream;
+  std::size_t bytes;      ///< asked for
+  std::size_t alignment;  ///< at least default_alignment
+  const Stream* stream;   ///< allocation stream; never null
 };
 
 /// The last points at which streams other than the allocation stream used a block.
 struct Uses : Points {
+  /// Make an empty record of `of`, which outlives it.
   explicit Uses(Block& of) noexcept : block(of) {}
-  Block& block;
+  Block& block;  ///< whose uses these are
 };
 
 /// One allocation. A resource's do_allocate makes the block, and the do_deallocate of `resource` ends it. Blocks are
 /// small, because a pool keeps one per live buffer, of a class that the pool derives from this one.
-struct Block {
+struct WEIR_API Block {
   Segment* segment = nullptr;          ///< null for zero bytes, and for nothing else
   std::size_t offset = 0;              ///< of byte 0 within the segment
   std::size_t size = 0;                ///< bytes asked for
@@ -42,7 +44,7 @@ struct Block {
   sync::Plain<Uses*> uses_ = nullptr;  // made with the first use; one point per stream but the allocation stream
 
  public:
-  sync::Atomic<std::uint32_t> owners{1};
+  sync::Atomic<std::uint32_t> owners{1};  ///< Buffers and slices; the last one gives the block back
 
   Block() noexcept = default;
   Block(const Block&) = delete;

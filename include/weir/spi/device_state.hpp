@@ -15,15 +15,15 @@ namespace weir::spi {
 /// One device of one backend. Made once and never destroyed, so that process exit cannot crash on it. Once published,
 /// nothing in it changes except `inherited` and `current`.
 struct DeviceState {
-  const Backend* backend = nullptr;
-  int ordinal = 0;
-  Uuid uuid;
-  std::string name;
+  const Backend* backend = nullptr;  ///< which made this; never null once published
+  int ordinal = 0;                   ///< index within the backend
+  Uuid uuid;                         ///< of the hardware
+  std::string name;                  ///< for humans
   std::string driver;          ///< name and version; part of the identity that descriptors carry
-  bool is_gpu = false;
-  std::size_t total_memory = 0;
+  bool is_gpu = false;         ///< false also for a CPU driver
+  std::size_t total_memory = 0;  ///< bytes; 0 when unknown
   std::vector<KindInfo> kinds; ///< in order of preference
-  MemoryKind default_kind{};
+  MemoryKind default_kind{};   ///< one of `kinds`
   MemoryKind staging_kind{};   ///< host-accessible memory that this device's streams copy from and to
 
   /// Whether this is a forked child and the parent loaded the driver, which must not be called here any more. Changes
@@ -32,12 +32,12 @@ struct DeviceState {
 
   /// The state of current_resource(). No resource is called or dropped under the mutex.
   struct Current {
-    std::mutex mutex;
+    std::mutex mutex;                    ///< of the other two
     ResourcePtr resource;                ///< null until somebody has asked for it
     std::weak_ptr<MemoryResource> pool;  ///< the one that is current by default
-  } current;
+  } current;                             ///< of this device
 
-  DeviceState() : link_(*this) {}
+  DeviceState() : link_(*this) {}  ///< for derived classes
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
   virtual ~DeviceState() = default;
@@ -45,7 +45,7 @@ struct DeviceState {
   void check_process() const {
     if (inherited) [[unlikely]] throw_inherited();
   }
-  [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;
+  [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;  ///< in `kinds`; null when absent
   /// Return a text such as "cuda:0 (NVIDIA H200)", for messages.
   [[nodiscard]] std::string describe() const;
 

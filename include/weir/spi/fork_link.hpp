@@ -6,7 +6,12 @@
 
 namespace weir::spi {
 
-enum class ForkMoment { before, parent, child };
+/// When `fork` is called.
+enum class ForkMoment {
+  before,  ///< in the parent, before the fork
+  parent,  ///< in the parent, after the fork
+  child    ///< in the child
+};
 
 /// Member of a class whose objects must be in order in a forked child. The class's `fork(moment)` is called on every
 /// object before the fork, to take the object's locks, and after the fork in both processes. Such a lock is never held
@@ -14,11 +19,12 @@ enum class ForkMoment { before, parent, child };
 /// so that the object is out of reach before any other member is destroyed.
 class ForkLink {
  public:
+  /// Have `object.fork` called at every fork, for as long as this link exists.
   template <class T>
   explicit ForkLink(T& object) : ForkLink(&object, &visit<T>) {}
   ForkLink(const ForkLink&) = delete;
   ForkLink& operator=(const ForkLink&) = delete;
-  ~ForkLink();
+  ~ForkLink();  ///< takes the object out of the list
 
   /// Call `function` on every object of class T, under the lock of the list.
   template <class T, class F>

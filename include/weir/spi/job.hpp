@@ -4,11 +4,12 @@
 
 namespace weir::spi {
 
+/// Base of an object that has one thing to do on a thread of the library.
 struct Job {
   /// Called once on that thread, after the job has left the thread's list: the job may then be handed over again, or
   /// destroyed.
   void (*run)(Job& self) noexcept = nullptr;
-  Job* next_job = nullptr;
+  Job* next_job = nullptr;  ///< in the list of that thread
 };
 
 }  // namespace weir::spi

@@ -8,7 +8,7 @@ namespace weir::spi {
 
 /// A place inside a segment.
 struct Location {
-  Segment* segment = nullptr;
+  Segment* segment = nullptr;  ///< null for zero bytes
   std::size_t offset = 0;  ///< from byte 0 of the segment
 };
 

@@ -13,6 +13,7 @@ namespace weir::spi {
 /// Is told how many bytes of memory a paged segment has gained (> 0) or lost (< 0).
 class PageListener {
  public:
+  /// Called after each change, by the thread that made it.
   virtual void paged(std::ptrdiff_t bytes) noexcept = 0;
 
  protected:
@@ -25,7 +26,7 @@ class PageListener {
 /// thread at a time may call these functions. Destroying the segment ends the pages that are left.
 class PagedSegment : public Segment {
  public:
-  std::size_t page_bytes = 0;
+  std::size_t page_bytes = 0;        ///< size of a page, at least; set by the backend
   PageListener* listener = nullptr;  ///< set by the resource
 
   /// Put a page of new memory at `offset`. Returns false, with `shortage` filled in, when memory is exhausted, and

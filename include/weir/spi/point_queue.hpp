@@ -15,7 +15,7 @@ namespace weir::spi {
 template <class Node, class Order>
 class PointQueue {
  public:
-  [[nodiscard]] bool empty() const noexcept { return root_ == nullptr; }
+  [[nodiscard]] bool empty() const noexcept { return root_ == nullptr; }  ///< no element stands here
   /// Return an element with the smallest value. The queue must not be empty.
   [[nodiscard]] Node& first() const noexcept {
     Node* node = root_;
@@ -28,6 +28,7 @@ class PointQueue {
     while (Node* const behind = Order::right(*node)) node = behind;
     return *node;
   }
+  /// Take out and return the element that first() returns. The queue must not be empty.
   Node& take_first() noexcept {
     Node** link = &root_;
     while (Order::left(**link)) link = &Order::left(**link);
@@ -35,6 +36,7 @@ class PointQueue {
     *link = Order::right(first);
     return first;
   }
+  /// Put in `node`, which stands in no queue.
   void insert(Node& node) noexcept {
     Node** link = &root_;
     while (*link && priority(**link) >= priority(node)) link = &towards(**link, node);
@@ -54,6 +56,7 @@ class PointQueue {
     }
     *smaller = *larger = nullptr;
   }
+  /// Take out `node`, which stands in this queue.
   void remove(Node& node) noexcept {
     Node** link = &root_;
     while (*link != &node) link = &towards(**link, node);

@@ -20,16 +20,16 @@ class PagedSegment;
 
 /// Identity of a segment across processes: random, made on first use. All zero = not made yet.
 struct SegmentId {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-  friend bool operator==(const SegmentId&, const SegmentId&) = default;
+  std::uint64_t high = 0;                                                ///< upper 64 bits
+  std::uint64_t low = 0;                                                 ///< lower 64 bits; set last
+  friend bool operator==(const SegmentId&, const SegmentId&) = default;  ///< whether both halves are equal
 };
 
 /// The memory that a segment names, and where in that memory the segment's byte 0 is. Segments of one device with the
 /// same `memory` share that memory.
 struct MemoryName {
-  const void* memory = nullptr;
-  std::uint64_t offset = 0;
+  const void* memory = nullptr;  ///< compared, never followed
+  std::uint64_t offset = 0;      ///< of byte 0 of the segment within that memory
 };
 
 /// Base of each backend's segment. The backend sets the public fields before anybody else sees the object; afterwards
@@ -37,15 +37,15 @@ struct MemoryName {
 /// `report`. It runs only after every recorded use is complete, on any thread, with any context current or none.
 class Segment {
  public:
-  DeviceState* device = nullptr;
-  MemoryKind kind{};
+  DeviceState* device = nullptr;  ///< whose memory this is
+  MemoryKind kind{};              ///< of the memory
   std::size_t size = 0;       ///< usable bytes, at least what was asked for
   std::byte* host = nullptr;  ///< host address of byte 0; null when not host-accessible
   std::uint64_t address = 0;  ///< device address of byte 0; 0 when it has none
-  bool device_accessible = false;
+  bool device_accessible = false;  ///< streams of `device` and kernels can reach it
   bool exportable = false;  ///< asked for and granted when it was made
   bool imported = false;    ///< made by another process or owner
-  bool read_only = false;
+  bool read_only = false;   ///< copies and fills into it are refused
   std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
   StrangerFd lease;                ///< of an import: the exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
@@ -54,7 +54,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  [[nodiscard]] bool host_accessible() const noexcept { return host != nullptr; }
+  [[nodiscard]] bool host_accessible() const noexcept { return host != nullptr; }  ///< by `host`
 
   /// Make the device's writes in the range visible to the host. Called before the host reads mapped memory.
   virtual void before_host_read(std::size_t /*offset*/, std::size_t /*bytes*/) {}
@@ -82,7 +82,8 @@ class Segment {
   /// names. Memory that has an address needs no name.
   [[nodiscard]] virtual MemoryName names() const noexcept { return {this, 0}; }
 
-  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }  ///< add an owner
+  /// Drop an owner. Dropping the last one destroys the segment.
   void release() noexcept {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }

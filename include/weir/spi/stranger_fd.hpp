@@ -14,8 +14,11 @@ namespace weir::spi {
 class StrangerFd {
  public:
   StrangerFd() noexcept = default;
+  /// Take over `file`, which is not trusted.
   StrangerFd(UniqueFd file) noexcept : file_(std::move(file)) {}  // NOLINT(google-explicit-constructor): no harm in it
+  /// Take over the file of `other`.
   StrangerFd(StrangerFd&& other) noexcept = default;
+  /// Let go of this file, and take over that of `other`.
   StrangerFd& operator=(StrangerFd&& other) noexcept {
     if (this != &other) {
       reset();
@@ -25,9 +28,9 @@ class StrangerFd {
   }
   ~StrangerFd() { reset(); }
 
-  [[nodiscard]] int get() const noexcept { return file_.get(); }
-  explicit operator bool() const noexcept { return static_cast<bool>(file_); }
-  void reset() noexcept;
+  [[nodiscard]] int get() const noexcept { return file_.get(); }                ///< -1 when there is none
+  explicit operator bool() const noexcept { return static_cast<bool>(file_); }  ///< whether there is one
+  void reset() noexcept;  ///< let go of the file, which is closed soon
   /// Give the file to the caller, because it turned out to be of a kind whose close nobody can block.
   [[nodiscard]] UniqueFd trust() noexcept { return std::move(file_); }
   /// As UniqueFd::duplicate.

@@ -33,51 +33,59 @@ namespace weir::spi {
 /// Copy `bytes` (> 0) between two places that this stream's backend can reach (StreamOps::reaches). Ranges of one
 /// segment do not overlap.
 struct CopyOp {
+  /// Where the range begins that is written, and the one that is read.
+  ///@{
   Location dst, src;
-  std::size_t bytes;
+  ///@}
+  std::size_t bytes;  ///< of each
 };
 
 /// Repeat a pattern of 1, 2, 4 or 8 bytes over `bytes` (> 0, a multiple of the pattern). Any offset.
 struct FillOp {
-  Location dst;
-  std::size_t bytes;
+  Location dst;           ///< where the pattern begins
+  std::size_t bytes;      ///< of the whole range
   std::uint64_t pattern;  ///< in the low pattern_bytes bytes, little-endian
-  std::uint32_t pattern_bytes;
+  std::uint32_t pattern_bytes;  ///< 1, 2, 4 or 8
 };
 
 /// Run on a host thread; later work waits for it.
 struct CallOp {
-  std::function<void()> function;
+  std::function<void()> function;  ///< never empty
   bool repeatable = false;  ///< a full run after a partial one leaves what one run leaves
 };
 
 /// Order all later work after a point of another timeline.
 struct WaitOp {
-  Kept other;
-  std::uint64_t value;
+  Kept other;           ///< the timeline
+  std::uint64_t value;  ///< the point on it
 };
 
 /// Give a segment back in stream order (Segment::free_in_order). Owns the segment.
 struct FreeOp {
-  Ref<Segment> segment;
+  Ref<Segment> segment;  ///< the last owner
 };
 
 /// Move memory of a kind that can move (StreamOps::prefetches) to where it is used next. Changes no byte.
 struct PrefetchOp {
-  Location at;
-  std::size_t bytes;
-  DeviceState* to;
+  Location at;        ///< its beginning
+  std::size_t bytes;  ///< of the range
+  DeviceState* to;    ///< where the memory is used next
 };
 
 /// Do nothing but make a point that can be observed. With `looks`, the caller does not name the timeline: such a mark
 /// is refused on a foreign timeline that nobody names.
 struct MarkOp {
-  bool looks = false;
+  bool looks = false;  ///< the caller does not name the timeline
 };
 
-/// Give a number to work that the backend has already put on its native stream.
-struct NativeOp {};
+/// Give a number to work that the backend puts on its native stream by means of its own.
+struct NativeOp {
+  /// Gets the number, and is called like the functions of the back half's first group. Without it, the work is on the
+  /// native stream already.
+  std::function<void(std::uint64_t value)> put = nullptr;
+};
 
+/// What StreamState::put puts on a timeline.
 using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
 /// How far a timeline is, for resources that keep memory by stream.
@@ -97,12 +105,13 @@ struct Progress {
 /// (Kept): those that merely wait for a point of it, and the queue of what waits.
 class StreamState {
  public:
+  /// For derived classes. The timeline is new: it has one use that names it, and no value is given out.
   explicit StreamState(DeviceState& device);
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
-  DeviceState& device() const noexcept { return *device_; }
-  std::uint64_t id() const noexcept { return id_; }
+  DeviceState& device() const noexcept { return *device_; }  ///< which does the work
+  std::uint64_t id() const noexcept { return id_; }          ///< what Stream::id() returns
 
   /// Put one operation on the timeline and return its value. The operation is submitted at once when nothing is held
   /// back; otherwise a worker submits it later. If the driver refuses the operation, this throws, and nothing was put.
@@ -176,22 +185,26 @@ class StreamState {
   /// Throw the error that ended this timeline, if there was one.
   void throw_if_lost();
 
-  // Uses by objects that name the stream. The native stream is there for as long as they are.
+  /// Add a use by an object that names the stream. The native stream is there for as long as such objects are.
   void retain() noexcept { uses_.add(); }
   /// As retain, for a caller that holds no such use. Returns false when the timeline is closed.
   bool try_retain() noexcept;
+  /// Drop a use by an object that names the stream. Dropping the last one forgets the timeline.
   void release() noexcept {
     if (!uses_.drop()) forget();
   }
-  // Uses by live memory that was allocated or used here. Whether an owner of that memory knows the native stream is not
-  // known.
+  /// Add a use by live memory that was allocated or used here. Whether an owner of that memory knows the native stream
+  /// is not known.
   void retain_memory() noexcept { uses_.add_memory(); }
+  /// Drop a use by memory. Dropping the last use of either sort closes the timeline.
   void release_memory() noexcept;
   /// As release_memory, for a caller that owns no memory: the native stream is not asked, whatever is lost by that.
   void release_unasked() noexcept;
-  [[nodiscard]] bool closed() const noexcept { return uses_.ended(); }
+  [[nodiscard]] bool closed() const noexcept { return uses_.ended(); }  ///< whether the last use has ended
 
+  /// Add a count that keeps the timeline, as Kept does.
   void keep() noexcept { kept_.fetch_add(1, std::memory_order_relaxed); }
+  /// Drop a count that keeps the timeline. Dropping the last one calls `destroy`.
   void unkeep() noexcept {
     if (kept_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
   }
@@ -213,7 +226,9 @@ class StreamState {
 
   // The back half. The functions of the first group are called by one thread at a time, in timeline order, without the
   // front half's lock. `value` is the value of the operation. A function that throws has submitted nothing.
+  /// Put a copy on the stream.
   virtual void do_copy(const CopyOp& op, std::uint64_t value) = 0;
+  /// Put a fill on the stream.
   virtual void do_fill(const FillOp& op, std::uint64_t value) = 0;
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
@@ -239,7 +254,9 @@ class StreamState {
   /// where nobody can wait for it.
   virtual bool outlives_device() noexcept { return false; }
 
+  /// Return whether do_call works. If not, a thread of the library runs host functions.
   virtual bool calls_natively() const noexcept { return false; }
+  /// Return whether do_wait works for points of `other`. If not, a thread of the library waits for them.
   virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
   /// Return true for a stream on which others put work natively: it is borrowed, or its native handle was given out.
   /// Then every position is a new value, and nothing is ever held back in software. do_wait gets every wait, but a

@@ -12,22 +12,25 @@
 #include <mutex>
 #include <thread>
 
+/// The primitives under protocols that use no plain mutex.
 namespace weir::sync {
 
+/// What several threads read and write at a time.
 template <class T>
 using Atomic = std::atomic<T>;
 /// A number or a pointer that is not atomic, because the protocol orders all accesses to it. Tests check those
 /// accesses.
 template <class T>
 using Plain = T;
-using Mutex = std::mutex;
-using Condition = std::condition_variable;
-using Thread = std::thread;
+using Mutex = std::mutex;                   ///< a plain lock
+using Condition = std::condition_variable;  ///< what a thread with a lock sleeps on
+using Thread = std::thread;                 ///< a thread of the library
 /// The clock of waits that end at a given time.
 using Clock = std::chrono::steady_clock;
 
 /// Identifies a thread; unique among the threads that are alive.
 using ThreadId = std::uintptr_t;
+/// Return the calling thread. Costs one load on x86-64.
 inline ThreadId this_thread() noexcept {
 #if defined(__x86_64__)
   ThreadId self;
@@ -38,6 +41,7 @@ inline ThreadId this_thread() noexcept {
 #endif
 }
 
+/// Return the calling thread, in the form of the standard library.
 inline Thread::id thread_id() noexcept { return std::this_thread::get_id(); }
 
 /// Return this thread's flag for `Tag`, which is false when the thread begins.

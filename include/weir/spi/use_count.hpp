@@ -14,8 +14,9 @@ namespace weir::spi {
 /// never grows again.
 class UseCount {
  public:
-  /// Add one, for a caller that already holds a count of either sort.
+  /// Add one that names, for a caller that already holds a count of either sort.
   void add() noexcept { word_.fetch_add(1, std::memory_order_relaxed); }
+  /// Add one of memory, for a caller that already holds a count of either sort.
   void add_memory() noexcept { word_.fetch_add(memory, std::memory_order_relaxed); }
   /// Add one that names, for a caller that may hold no count. Returns false when the use has ended.
   [[nodiscard]] bool try_add() noexcept {
@@ -39,7 +40,9 @@ class UseCount {
   /// Give up one of memory. Returns true when that was the last one of either sort: the use has ended.
   [[nodiscard]] bool drop_memory() noexcept { return word_.fetch_sub(memory, std::memory_order_acq_rel) == memory; }
 
+  /// Return whether any object names the timeline. The answer may be old, unless the caller is such an object.
   [[nodiscard]] bool named() const noexcept { return names(word_.load(std::memory_order_acquire)) != 0; }
+  /// Return whether both counts are zero, which then stays true.
   [[nodiscard]] bool ended() const noexcept { return word_.load(std::memory_order_acquire) == 0; }
 
  private:

@@ -54,9 +54,10 @@ class Waiter {
 /// without a search: buffers that are closed while a stream stands still all wait for the same value.
 class WaiterQueue {
  public:
-  [[nodiscard]] bool empty() const noexcept { return by_value_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return by_value_.empty(); }  ///< nothing waits
   /// Return the smallest value. The queue must not be empty.
   [[nodiscard]] std::uint64_t first_value() const noexcept { return by_value_.first().value_; }
+  /// Put in `waiter`, which stands in no queue.
   void insert(Waiter& waiter) noexcept {
     if (latest_ && latest_->value_ == waiter.value_) {
       waiter.same_ = std::exchange(latest_->same_, &waiter);
@@ -90,6 +91,7 @@ class InHand {
   [[nodiscard]] Waiter* next(Waiter::Passed function) const noexcept {
     return first_ && first_->passed_ == function ? first_ : nullptr;
   }
+  /// Give the next waiter to the caller. There must be one.
   Waiter& take() noexcept {
     ++taken_;
     return *std::exchange(first_, first_->same_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adaptors/debug/quarantine.hpp"
 
+#include <mutex>
 #include <utility>
 
 #include "copy/host_bytes.hpp"

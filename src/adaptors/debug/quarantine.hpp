@@ -8,7 +8,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -64,7 +63,6 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
     const char* otherwise;  ///< what it means if they do not, for a report
   };
   using Places = std::array<Expected, 2>;  ///< the second may be empty
-
 
   /// Check the guards, once all uses of the memory are over.
   void look_at_guards(Owned guarded) noexcept;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "pool/pool_resource.hpp"
-#include "stream/releases.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir::pool {

@@ -13,7 +13,6 @@ std::span<const KindInfo> Device::kinds() const noexcept { return state_->kinds;
 const KindInfo* Device::find(MemoryKind) const noexcept { return nullptr; }
 MemoryKind Device::default_kind() const noexcept { return {}; }
 std::size_t Device::total_memory() const noexcept { return 0; }
-std::string_view to_string(MemoryKind) noexcept { return "memory"; }
 ResourcePtr spi::make_segment_resource(DeviceState&, MemoryKind, bool, std::uint64_t, std::shared_ptr<Source>) {
   return nullptr;
 }

@@ -111,6 +111,8 @@ TEST(Devices, KindsHaveNames) {
   EXPECT_EQ(to_string(MemoryKind::vmm), "vmm");
   EXPECT_EQ(to_string(MemoryKind::external), "external");
   EXPECT_EQ(to_string(static_cast<MemoryKind>(77)), "unknown");
+  EXPECT_TRUE(is_memory_kind(static_cast<std::uint64_t>(MemoryKind::external)));
+  for (const std::uint64_t none : {11u, 255u, 256u, 266u}) EXPECT_FALSE(is_memory_kind(none)) << none;
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The devices of DLPack that memory of weir may be labelled with. A new one is a line of the table.
+
+#include <dlpack/dlpack.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace weir::detail {
+
+struct DlpackDeviceType {
+  enum class Address { none, host, device };
+
+  std::int32_t type;
+  std::string_view name;     ///< without the prefix kDL
+  std::string_view backend;  ///< whose memory it is
+  bool numbered;             ///< the id is the device's; otherwise it is 0, and every device of the backend reaches the memory
+  Address address;           ///< which address a tensor has; with none, neither exports nor imports are possible
+};
+
+inline constexpr std::array dlpack_device_types{
+    DlpackDeviceType{kDLCPU, "CPU", "host", false, DlpackDeviceType::Address::host},
+    DlpackDeviceType{kDLCUDA, "CUDA", "cuda", true, DlpackDeviceType::Address::device},
+    DlpackDeviceType{kDLCUDAHost, "CUDAHost", "cuda", false, DlpackDeviceType::Address::host},
+    DlpackDeviceType{kDLCUDAManaged, "CUDAManaged", "cuda", false, DlpackDeviceType::Address::device},
+    DlpackDeviceType{kDLVulkan, "Vulkan", "vulkan", true, DlpackDeviceType::Address::none},
+};
+
+/// Return the line of that type, or null.
+[[nodiscard]] constexpr const DlpackDeviceType* find_dlpack_device_type(std::int32_t type) noexcept {
+  const auto found = std::ranges::find(dlpack_device_types, type, &DlpackDeviceType::type);
+  return found == dlpack_device_types.end() ? nullptr : &*found;
+}
+
+}  // namespace weir::detail
