@@ -144,7 +144,8 @@ struct SemaphorePoint {
 /// all commands, and that signals `done`. Then everything put on `stream` later comes after `done`, which must not be
 /// reached before, and whose semaphore must live until the stream has passed this point.
 ///
-/// Blocks while the stream is held back, as `native(stream)` does. If `function` throws, it must have submitted
+/// Blocks while the stream is held back, as `native(stream)` does, and until `done` if there is no memory to note the
+/// point. If `function` throws, it must have submitted
 /// nothing; the stream goes on as if the call had not been made. Memory that other processes can open belongs to
 /// VK_QUEUE_FAMILY_EXTERNAL between weir's batches: the work must acquire it from there and release it again. For the
 /// host to read what it wrote, the work must end with a barrier to the host. `submit` does all of this by itself.

@@ -41,26 +41,38 @@ void StreamState::work() noexcept {
   Lock lock(mutex_);
   for (;;) {
     if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
-    Pending& pending = queue_.front();  // stays in the queue, so that nothing overtakes it
+    Pending& pending = queue_.front();  // stays in the queue until it is submitted, so that nothing overtakes it
+    std::list<Pending> over;
     lock.unlock();
     if (!lost()) {
       try {
-        submit_held(pending.op, pending.value);
+        submit_held(pending.op, pending.value, over);
       } catch (...) {
         lose(std::current_exception());
       }
     }
     if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
       free_later(*free, pending.value);
-    first_ = First::over;
-    { [[maybe_unused]] const Op end = std::move(pending.op); }
+    if (over.empty()) {
+      first_ = First::over;
+      lock.lock();
+      end_first(over);
+      lock.unlock();
+    }
+    over.clear();
     lock.lock();
-    queue_.pop_front();
-    first_ = First::untouched;
   }
   worker_ = false;
   lock.unlock();
   unkeep();
+}
+
+// Needs the lock. Move the first operation of the queue to `over`, where what it owns ends without the lock. This is
+// done together with what says that the operation is submitted: whoever knows that finds the queue without it, puts his
+// next operation himself and is told of a refusal.
+void StreamState::end_first(std::list<Pending>& over) noexcept {
+  over.splice(over.end(), queue_, queue_.begin());
+  first_ = First::untouched;
 }
 
 // An operation that was accepted has to be carried out. So if `asked` cannot answer now, because it is being captured
@@ -80,8 +92,8 @@ void StreamState::until_possible(StreamState& asked, const Action& action) {
 }
 
 // Called on the worker, without the turn. All waits that must happen on the host happen here.
-void StreamState::submit_held(Op& op, std::uint64_t value) {
-  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value);
+void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& over) {
+  if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value, over);
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
     const bool natively = waits_natively(other);
@@ -92,8 +104,9 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
       if (natively) other.ensure_marked(wait->value);
     });
     if (!natively || other.reached(wait->value)) {
-      Lock lock(mutex_);
+      const Lock lock(mutex_);
       detail::atomic_max(submitted_, value);
+      end_first(over);
       changed_.notify_all();
       return;
     }
@@ -105,13 +118,16 @@ void StreamState::submit_held(Op& op, std::uint64_t value) {
   const auto refused = detail::thrown_by([&] { submit(op, value); });
   const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond the refused operation
   lock.lock();
-  if (!refused) detail::atomic_max(submitted_, value);
+  if (!refused) {
+    detail::atomic_max(submitted_, value);
+    end_first(over);
+  }
   end_turn(lock);
   lock.unlock();
   if (newly_lost) report_lost();
 }
 
-void StreamState::run_call(CallOp& op, std::uint64_t value) {
+void StreamState::run_call(CallOp& op, std::uint64_t value, std::list<Pending>& over) {
   if (value > 1) {
     until_possible(*this, [&] {
       if (wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
@@ -132,10 +148,11 @@ void StreamState::run_call(CallOp& op, std::uint64_t value) {
   }
   first_ = First::over;
   op.function = nullptr;  // what the function owned ends before the point is reached
-  complete(value);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   calling_ = false;
   detail::atomic_max(submitted_, value);
+  end_first(over);
+  complete(value);
   changed_.notify_all();
 }
 

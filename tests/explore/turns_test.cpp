@@ -75,20 +75,23 @@ TEST(Turns, AreInTheOrderInWhichThreadsAsk) {
   }));
 }
 
+/// Put what the driver refuses, and be told.
+void put_refused(Timeline& stream) {
+  bool refused = false;
+  try {
+    stream.put(Timeline::copy(0));
+  } catch (const Error& error) {
+    refused = error.code() == Errc::out_of_memory;
+  }
+  require(refused, "it is told");
+  require(!stream.lost(), "the stream goes on");
+}
+
 /// What the driver refuses is thrown to whoever put it, and is nobody else's business.
 TEST(Turns, ARefusalIsItsCallers) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& stream = stage(scene);
-    scene.thread([&stream] {
-      bool refused = false;
-      try {
-        stream.put(Timeline::copy(0));
-      } catch (const Error& error) {
-        refused = error.code() == Errc::out_of_memory;
-      }
-      require(refused, "it is told");
-      require(!stream.lost(), "the stream goes on");
-    });
+    scene.thread([&stream] { put_refused(stream); });
     for (int i = 0; i < 2; ++i) {
       scene.thread([&stream] {
         const auto value = stream.put(Timeline::copy(1));
@@ -163,6 +166,49 @@ TEST(HeldBack, WorkGoesOnWhenWhatItWaitsForIsThere) {
           const auto value = stream.put(Timeline::copy(1));
           require(stream.wait_for(value, without_limit) == WaitStatus::ready, "it is done in the end");
           require(other.known_reached(1), "after what it waited for");
+        });
+        scene.thread([&] { other.put(Timeline::copy(1)); });
+      },
+      {.preemptions = 2}));
+}
+
+/// Nothing is held back any more once it is known to be over, so a refusal is the caller's again.
+TEST(HeldBack, RefusalsAfterItAreTheirCallers) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& stream = stage(scene);
+        stream.finish_all();
+        scene.thread([&stream] {
+          const auto value = stream.put(spi::CallOp{[] {}});
+          require(stream.wait_for(value, without_limit) == WaitStatus::ready, "it has run");
+          put_refused(stream);
+        });
+      },
+      {.preemptions = 2}));
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& other = stage(scene);
+        auto& stream = scene.make<Stage>().stream;
+        other.finish_all();
+        stream.finish_all();
+        scene.thread([&] {
+          (void)stream.put(WaitOp{spi::Kept(other), 1});
+          const auto value = stream.put(Timeline::copy(1));
+          require(stream.wait_submitted(value), "the driver has it");
+          put_refused(stream);
+        });
+        scene.thread([&] { other.put(Timeline::copy(1)); });
+      },
+      {.preemptions = 2}));
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& other = stage(scene);
+        auto& stream = scene.make<Stage>().stream;
+        other.finish_all();
+        scene.thread([&] {
+          const auto value = stream.put(WaitOp{spi::Kept(other), 1});
+          require(stream.wait_submitted(value), "it has waited");
+          put_refused(stream);
         });
         scene.thread([&] { other.put(Timeline::copy(1)); });
       },

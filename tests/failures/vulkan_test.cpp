@@ -2,11 +2,17 @@
 // The Vulkan driver refuses: each fallible call in each scenario fails once with each of its errors.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
+#include <new>
+
 #include "inject/allocations.hpp"
 #include "inject/system_calls.hpp"
 #include "inject/vulkan.hpp"
 #include "loop.hpp"
 #include "stream/releases.hpp"
+#include "vulkan/device.hpp"
+#include "vulkan/tests/interpose.hpp"
 #include "weir/buffer.hpp"
 #include "weir/vulkan.hpp"
 
@@ -77,8 +83,120 @@ void wrap_native_buffer(const Stage& stage) {
   vulkan::flush(owner);
 }
 
+/// An application's own work, of which no call counts or fails. Made once, and kept.
+class Application {
+ public:
+  static Application& on(const Device& device) {
+    static Application& made = *new Application(device);
+    return made;
+  }
+
+  [[nodiscard]] VkCommandBuffer_T* commands() const { return commands_; }
+  [[nodiscard]] vulkan::SemaphorePoint next_point() const { return {semaphore_, value_ + 1}; }
+  /// Submit the commands behind a point of a stream, and before `done`.
+  void submit(VkQueue_T* queue, const vulkan::NativeStream& after, const vulkan::SemaphorePoint& done) {
+    const Unharmed unharmed;
+    VkTimelineSemaphoreSubmitInfo values{};
+    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
+    values.pWaitSemaphoreValues = &after.value;
+    values.pSignalSemaphoreValues = &done.value;
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkSubmitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    info.pNext = &values;
+    info.waitSemaphoreCount = info.signalSemaphoreCount = info.commandBufferCount = 1;
+    info.pWaitSemaphores = &after.semaphore;
+    info.pWaitDstStageMask = &stage;
+    info.pCommandBuffers = &commands_;
+    info.pSignalSemaphores = &done.semaphore;
+    require(function<PFN_vkQueueSubmit>("vkQueueSubmit")(queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS, "submission");
+    value_ = done.value;
+  }
+
+ private:
+  explicit Application(const Device& device) {
+    const vulkan::NativeStream handles = vulkan::native(Stream(device));
+    device_ = handles.device;
+    // Of the library behind the one that fails, because that one may have queues of its own.
+    const auto& instance = static_cast<const vulkan::PhysicalDevice&>(device.state()).instance;
+    get_ = reinterpret_cast<PFN_vkGetDeviceProcAddr>(
+        vulkan::interpose::next_loader("FAILING_VULKAN_REAL")(instance.handle, "vkGetDeviceProcAddr"));
+    VkSemaphoreTypeCreateInfo type{};
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    const VkSemaphoreCreateInfo timeline{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
+    function<PFN_vkCreateSemaphore>("vkCreateSemaphore")(device_, &timeline, nullptr, &semaphore_);
+    VkCommandPoolCreateInfo pool_info{};
+    pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    pool_info.queueFamilyIndex = handles.family;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    function<PFN_vkCreateCommandPool>("vkCreateCommandPool")(device_, &pool_info, nullptr, &pool);
+    VkCommandBufferAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = pool;
+    info.commandBufferCount = 1;
+    VkCommandBufferBeginInfo begin{};
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;  // a run that failed did not wait for it
+    function<PFN_vkAllocateCommandBuffers>("vkAllocateCommandBuffers")(device_, &info, &commands_);
+    function<PFN_vkBeginCommandBuffer>("vkBeginCommandBuffer")(commands_, &begin);
+    function<PFN_vkEndCommandBuffer>("vkEndCommandBuffer")(commands_);
+  }
+  template <class F>
+  [[nodiscard]] F function(const char* name) const {
+    return reinterpret_cast<F>(get_(device_, name));
+  }
+
+  VkDevice device_;
+  PFN_vkGetDeviceProcAddr get_;
+  VkSemaphore semaphore_ = VK_NULL_HANDLE;
+  std::uint64_t value_ = 0;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+};
+
+void submit_native_commands(const Stage& stage) {
+  Application& application = Application::on(stage.device);
+  const Stream stream(stage.device);
+  Buffer buffer = stage.readable->allocate(4096, stream);
+  buffer.fill(std::byte{1}, stream);
+  const Event done = vulkan::submit(stream, {application.commands()}, {buffer});
+  buffer.fill(std::byte{2}, 0, 1, stream);
+  stream.synchronize();
+  require(done.done(), "point of a submission");
+  vulkan::invalidate(buffer);
+  require(buffer.host_data()[0] == std::byte{2} && buffer.host_data()[1] == std::byte{1}, "bytes around a submission");
+}
+
+void submit_native_commands_elsewhere(const Stage& stage) {
+  Application& application = Application::on(stage.device);
+  const Stream stream(stage.device);
+  Buffer buffer = stage.readable->allocate(4096, stream);
+  buffer.fill(std::byte{1}, stream);
+  const vulkan::SemaphorePoint point = application.next_point();
+  bool submitted = false;
+  const auto submit = [&](const vulkan::NativeStream& handles) {
+    vulkan::with_queue(stream, [&](VkQueue_T* queue) { application.submit(queue, handles, point); });
+    submitted = true;
+  };
+  Event done;
+  try {
+    done = vulkan::submit_elsewhere(stream, point, std::ref(submit), {buffer});
+  } catch (const std::bad_alloc&) {
+    require(!submitted, "work that was submitted is in order without memory, too");
+    throw;
+  }
+  buffer.fill(std::byte{2}, 0, 1, stream);
+  stream.synchronize();
+  require(done.done(), "point of a submission elsewhere");
+  vulkan::invalidate(buffer);
+  require(buffer.host_data()[0] == std::byte{2} && buffer.host_data()[1] == std::byte{1}, "bytes around a submission");
+}
+
 constexpr Scenario native[] = {{"use_native_handles", &use_native_handles},
-                               {"wrap_native_buffer", &wrap_native_buffer}};
+                               {"wrap_native_buffer", &wrap_native_buffer},
+                               {"submit_native_commands", &submit_native_commands},
+                               {"submit_native_commands_elsewhere", &submit_native_commands_elsewhere}};
 
 INSTANTIATE_TEST_SUITE_P(Every, OnVulkan, testing::ValuesIn(scenarios()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Native, OnVulkan, testing::ValuesIn(native), ScenarioName());

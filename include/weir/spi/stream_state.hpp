@@ -310,8 +310,9 @@ class StreamState {
   static void until_possible(StreamState& asked, const Action& action);
   void start_worker();
   void work() noexcept;
-  void submit_held(Op& op, std::uint64_t value);
-  void run_call(CallOp& op, std::uint64_t value);
+  void end_first(std::list<Pending>& over) noexcept;
+  void submit_held(Op& op, std::uint64_t value, std::list<Pending>& over);
+  void run_call(CallOp& op, std::uint64_t value, std::list<Pending>& over);
 
   // attachments.cpp
   friend class AttachmentLock;
@@ -352,7 +353,7 @@ class StreamState {
 
   sync::Mutex mutex_;
   sync::Condition changed_;                   // of queue_, the turn, submitted_ and lost_
-  std::list<Pending> queue_;                  // held back, in order; what the worker is doing stays in front
+  std::list<Pending> queue_;                  // held back, in order; what the worker is submitting stays in front
   sync::Plain<std::uint64_t> turn_ = 0;       // ticket of the thread that may be inside the first group
   sync::Plain<std::uint64_t> next_turn_ = 0;  // ticket for the next thread that asks
   sync::Plain<bool> inside_ = false;          // a thread is inside the first group

@@ -269,12 +269,12 @@ TEST(StreamState, LivesUntilHeldWorkIsDone) {
   ended.get_future().wait();
 }
 
-// The worker ends what an operation held without the lock, while somebody has the turn and somebody else puts.
+// The worker ends what an operation held without the lock and without the turn, which others take, and may put.
 TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
-  std::promise<void> marking, has_put, ended;
+  std::promise<void> marking, go_on, ended;
   const Fake s({.on_mark = [&] {
     marking.set_value();
-    has_put.get_future().wait();
+    go_on.get_future().wait();
   }});
   s->put(FakeStream::fill());
   const Fake before;
@@ -285,8 +285,8 @@ TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
   gate->behaviour.on_end = [&] {
     asking.emplace([&] { (void)s->reached(1); });  // takes the turn to mark
     marking.get_future().wait();
+    go_on.set_value();
     EXPECT_EQ(s->put(FakeStream::fill()), 4U);
-    has_put.set_value();
     ended.set_value();
   };
   gate->put(FakeStream::fill());
