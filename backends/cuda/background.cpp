@@ -5,6 +5,8 @@
 #include <limits>
 #include <thread>
 
+#include "weir/spi/sync.hpp"
+
 namespace weir::cuda {
 namespace {
 constexpr std::chrono::milliseconds linger{50};
@@ -28,6 +30,7 @@ void Background::run(std::function<void()> job) {
 }
 
 void Background::work() noexcept {
+  sync::name_thread(name_);
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;
@@ -45,12 +48,12 @@ void Background::work() noexcept {
 }
 
 Background& waiters() {
-  static auto& instance = *new Background(std::numeric_limits<std::size_t>::max());
+  static auto& instance = *new Background("weir waiter", std::numeric_limits<std::size_t>::max());
   return instance;
 }
 
 Background& reaper() {
-  static auto& instance = *new Background(1);
+  static auto& instance = *new Background("weir reaper", 1);
   return instance;
 }
 

@@ -11,11 +11,11 @@
 
 namespace weir::cuda {
 
-/// Runs jobs on at most `limit` threads. A thread is started when all others are busy, and ends when it has nothing to
-/// do. Never destroyed, so that process exit has nothing to join.
+/// Runs jobs on at most `limit` threads called `name`. A thread is started when all others are busy, and ends when it
+/// has nothing to do. Never destroyed, so that process exit has nothing to join.
 class Background {
  public:
-  explicit Background(std::size_t limit) noexcept : limit_(limit) {}
+  Background(const char* name, std::size_t limit) noexcept : name_(name), limit_(limit) {}
   /// Queue a job. Throws when the job cannot be queued, or when the first thread for it cannot be started; then the job
   /// does not run.
   void run(std::function<void()> job);
@@ -26,6 +26,7 @@ class Background {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> jobs_;
+  const char* name_;
   std::size_t limit_;
   std::size_t threads_ = 0;
   std::size_t idle_ = 0;

@@ -17,6 +17,7 @@
 #include "base/never_ends.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir::detail {
 namespace {
@@ -131,6 +132,7 @@ class Closer {
   }
 
   void run() noexcept {
+    sync::name_thread("weir files");
     const auto process = fork_generation;
     Lock lock(mutex_);
     for (;;) {

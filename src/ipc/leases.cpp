@@ -25,6 +25,7 @@
 #include "stream/release_queue.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir::detail {
 namespace {
@@ -115,6 +116,7 @@ class Leases {
   }
 
   void run() noexcept {
+    sync::name_thread("weir leases");
     std::array<epoll_event, 64> events;
     constexpr int most = static_cast<int>(events.size());
     constexpr int linger = 50;  // milliseconds

@@ -83,6 +83,7 @@ std::error_code Watcher::ensure_thread() noexcept {
 }
 
 void Watcher::run() noexcept {
+  sync::name_thread("weir watcher");
   const LibraryThread mark;
   Lock lock(mutex_);
   std::chrono::nanoseconds pause = shortest;

@@ -38,6 +38,7 @@ void StreamState::start_worker() {
 }
 
 void StreamState::work() noexcept {
+  sync::name_thread("weir worker");
   Lock lock(mutex_);
   for (;;) {
     if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;

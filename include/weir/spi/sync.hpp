@@ -44,6 +44,9 @@ inline ThreadId this_thread() noexcept {
 /// Return the calling thread, in the form of the standard library.
 inline Thread::id thread_id() noexcept { return std::this_thread::get_id(); }
 
+/// Call this thread `name`, of at most 15 characters, where debuggers and profilers list the threads of a process.
+inline void name_thread(const char* name) noexcept { (void)pthread_setname_np(pthread_self(), name); }
+
 /// Return this thread's flag for `Tag`, which is false when the thread begins.
 template <class Tag>
 bool& flag_of_thread() noexcept {

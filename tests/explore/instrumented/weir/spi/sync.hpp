@@ -27,6 +27,7 @@ inline ThreadId this_thread() noexcept {
   return explore::running ? explore::running->system_id() : 0x100;
 }
 inline Thread::id thread_id() noexcept { return Thread::id(this_thread()); }
+inline void name_thread(const char* /*name*/) noexcept {}
 
 template <class Tag>
 bool& flag_of_thread() noexcept {
