@@ -9,6 +9,7 @@
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
+#include "extents.hpp"
 #include "host_bytes.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
@@ -132,8 +133,7 @@ void close(Buffer& self, std::optional<Stream> stream) {
 Tensor view(const Buffer& self, nb::handle dtype, std::optional<nb::object> shape, std::int64_t byte_offset) {
   const DType element = dtype_of(dtype);
   const std::size_t offset = count(byte_offset, "byte_offset");
-  if (shape && PyLong_Check(shape->ptr())) return self.view(element, {nb::cast<std::int64_t>(*shape)}, offset);
-  if (shape) return self.view(element, nb::cast<std::vector<std::int64_t>>(*shape), offset);
+  if (shape) return self.view(element, extents(*shape, "an extent"), offset);
   const std::size_t bytes = rest(self.size(), offset, "byte_offset");
   if (bytes % element.bytes() != 0)
     throw Error(Errc::invalid_argument, std::to_string(bytes) + " bytes are not a whole number of " + name_of(element));

@@ -5,6 +5,7 @@
 
 #include "dlpack.hpp"
 #include "dtype.hpp"
+#include "extents.hpp"
 #include "host_bytes.hpp"
 
 namespace weir::python {
@@ -14,6 +15,25 @@ nb::tuple tuple_of(const std::vector<std::int64_t>& values) {
   nb::list list;
   for (const std::int64_t value : values) list.append(value);
   return nb::tuple(list);
+}
+
+Tensor reshape(const Tensor& self, const nb::args& shape) {
+  return self.reshape(extents(shape.size() == 1 ? nb::object(shape[0]) : nb::object(shape), "an extent"));
+}
+
+/// Permute the dimensions; without arguments, reverse them.
+Tensor transpose(const Tensor& self, const nb::args& axes) {
+  if (axes.size() == 0) return self.transpose();
+  const auto ndim = static_cast<std::int64_t>(self.layout().shape.size());
+  std::vector<std::size_t> dimensions;
+  for (const auto axis : extents(axes.size() == 1 ? nb::object(axes[0]) : nb::object(axes), "an axis"))
+    dimensions.push_back(static_cast<std::size_t>(axis < 0 ? axis + ndim : axis));
+  return self.permute(dimensions);
+}
+
+std::int64_t length(const Tensor& self) {
+  if (self.layout().shape.empty()) throw nb::type_error("a tensor of no dimensions has no len()");
+  return self.layout().shape.front();
 }
 
 PyType_Slot slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
@@ -37,9 +57,26 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro(
           "size", [](const Tensor& t) { return t.layout().elements(); }, "elements")
       .def_prop_ro("itemsize", [](const Tensor& t) { return t.layout().dtype.bytes(); })
+      .def_prop_ro("ndim", [](const Tensor& t) { return t.layout().shape.size(); })
+      .def_prop_ro(
+          "nbytes",
+          [](const Tensor& t) { return static_cast<std::size_t>(t.layout().elements()) * t.layout().dtype.bytes(); },
+          "of all elements, without gaps")
       .def_prop_ro("device", [](const Tensor& t) { return t.buffer().device(); })
       .def_prop_ro("is_contiguous", [](const Tensor& t) { return t.layout().is_compact(); })
       .def_prop_ro("is_read_only", [](const Tensor& t) { return t.buffer().is_read_only(); })
+      .def("__len__", &length)
+      .def("__getitem__", &subscript, nb::arg("key").none(),
+           "Part of the elements, in the same memory, by NumPy's basic indexing: integers, slices, '...' and None.")
+      .def("reshape", &reshape, nb::arg("shape"),
+           nb::sig("def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor"),
+           "The same elements with another shape, in the same memory; one extent may be -1. Raises Error where they "
+           "would have to be copied.")
+      .def("transpose", &transpose, nb::arg("axes"),
+           nb::sig("def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor"),
+           "The same elements with the dimensions in the order of `axes`, or reversed.")
+      .def_prop_ro(
+          "T", [](const Tensor& t) { return t.transpose(); }, "with the dimensions reversed")
       .def("__repr__", [](const Tensor& t) {
         std::string text = "<weir.Tensor " + name_of(t.layout().dtype) + " (";
         for (const std::int64_t extent : t.layout().shape) text += std::to_string(extent) + ",";

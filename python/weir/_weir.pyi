@@ -3,8 +3,8 @@
 
 import enum
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from types import EllipsisType, TracebackType
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType
@@ -14,6 +14,8 @@ from . import ipc as ipc
 __version__: str
 
 _Target = TypeVar("_Target")
+_Extents = SupportsIndex | Sequence[SupportsIndex]
+_Index = SupportsIndex | slice | EllipsisType | None
 
 class Errc(enum.Enum):
     """What went wrong, whichever backend found it."""
@@ -309,11 +311,32 @@ class Tensor:
     @property
     def itemsize(self) -> int: ...
     @property
+    def ndim(self) -> int: ...
+    @property
+    def nbytes(self) -> int:
+        """of all elements, without gaps"""
+
+    @property
     def device(self) -> Device: ...
     @property
     def is_contiguous(self) -> bool: ...
     @property
     def is_read_only(self) -> bool: ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: _Index | tuple[_Index, ...]) -> Tensor:
+        """Part of the elements, in the same memory, by NumPy's basic indexing: integers, slices, '...' and None."""
+
+    def reshape(self, *shape: _Extents) -> Tensor:
+        """The same elements with another shape, in the same memory; one extent may be -1. Raises Error where they
+        would have to be copied."""
+
+    def transpose(self, *axes: _Extents) -> Tensor:
+        """The same elements with the dimensions in the order of `axes`, or reversed."""
+
+    @property
+    def T(self) -> Tensor:
+        """with the dimensions reversed"""
 
     def __repr__(self) -> str: ...
 
@@ -409,7 +432,7 @@ class Buffer:
         """Say that work outside weir uses the memory on `stream` up to now."""
 
     def view(
-        self, dtype: object = "uint8", shape: int | Sequence[int] | None = None, *, byte_offset: int = 0
+        self, dtype: object = "uint8", shape: _Extents | None = None, *, byte_offset: int = 0
     ) -> Tensor:
         """Array over this memory, row-major without gaps; all of it without a shape."""
 

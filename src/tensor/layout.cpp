@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "weir/layout.hpp"
+
+#include <algorithm>
 #include <limits>
 
 #include "weir/error.hpp"
-#include "weir/tensor.hpp"
 
 namespace weir {
 namespace {
