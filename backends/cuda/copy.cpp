@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "copy/host_bytes.hpp"
+#include "rectangles.hpp"
 #include "segment.hpp"
 #include "stream.hpp"
 
@@ -150,6 +152,36 @@ void GpuStream::do_copy(const spi::CopyOp& op, std::uint64_t /*value*/) {
   Gpu* const home = target ? target : source;
   const auto copy = [&](CUstream stream) {
     check(driver().MemcpyAsync(to, from, op.bytes, stream), "cuMemcpyAsync", op.bytes, " bytes on ", device());
+  };
+  if (home && home != &gpu()) return run_on(*home, copy);
+  const Turn turn(*this);
+  copy(turn.handle());
+}
+
+void GpuStream::do_copy_region(const spi::RegionOp& op, std::uint64_t /*value*/) {
+  const CUdeviceptr to = address_of(op.dst), from = address_of(op.src);
+  const spi::Region& region = *op.region;
+  if (on_host(*op.dst.segment) && on_host(*op.src.segment)) {
+    std::function<void()> copy = [op] { weir::detail::copy_host(op); };
+    return launch(copy);
+  }
+  Gpu* const target = home_of(op.dst);
+  Gpu* const source = home_of(op.src);
+  if (target && source && target != source) {
+    const Turn turn(*this);
+    return spi::for_each_row(region.dimensions, [&](std::ptrdiff_t dst, std::ptrdiff_t src) {
+      check(driver().MemcpyPeerAsync(to + static_cast<CUdeviceptr>(dst), target->context(),
+                                     from + static_cast<CUdeviceptr>(src), source->context(), region.row_bytes,
+                                     turn.handle()),
+            "cuMemcpyPeerAsync", region.row_bytes, " bytes of a region from ", *source, " to ", *target);
+    });
+  }
+  Gpu* const home = target ? target : source;
+  const auto copy = [&](CUstream stream) {
+    for_each_rectangle(to, from, region, [&](const CUDA_MEMCPY3D& rectangle) {
+      check(driver().Memcpy3DAsync(&rectangle, stream), "cuMemcpy3DAsync", rectangle.Depth, " times ", rectangle.Height,
+            " rows of ", rectangle.WidthInBytes, " bytes on ", device());
+    });
   };
   if (home && home != &gpu()) return run_on(*home, copy);
   const Turn turn(*this);

@@ -58,6 +58,7 @@ class GpuStream final : public spi::StreamState {
  protected:
   void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
   void do_fill(const spi::FillOp& op, std::uint64_t value) override;
+  void do_copy_region(const spi::RegionOp& op, std::uint64_t value) override;
   void do_prefetch(const spi::PrefetchOp& op, std::uint64_t value) override;
   void do_call(std::function<void()>& function, std::uint64_t value) override;
   void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;

@@ -23,6 +23,10 @@ class HostStream final : public spi::StreamState {
     detail::fill_host(op.dst, op.bytes, op.pattern, op.pattern_bytes);
     finish(value);
   }
+  void do_copy_region(const spi::RegionOp& op, std::uint64_t value) override {
+    detail::copy_host(op);
+    finish(value);
+  }
   void do_mark(std::uint64_t value) override { finish(value); }
   void do_flush() override {}
   std::uint64_t do_poll() override { return finished_.load(std::memory_order_acquire); }

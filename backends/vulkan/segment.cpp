@@ -214,8 +214,8 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
     return short_of(shortage, "vkMapMemory", result);
   host = static_cast<std::byte*>(mapped);
   host_reads = true;
-  noncoherent_ =
-      knobs().force_noncoherent || !(physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+  host_coherent =
+      !knobs().force_noncoherent && (physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   return VK_SUCCESS;
 }
 
@@ -278,7 +278,7 @@ VkMappedMemoryRange Memory::mapped_range(std::size_t offset, std::size_t bytes) 
 }
 
 void Memory::before_host_read(std::size_t offset, std::size_t bytes) {
-  if (!noncoherent_ || bytes == 0) return;
+  if (host_coherent || bytes == 0) return;
   const NeededCall call(Doing::touch);
   const auto range = mapped_range(offset, bytes);
   check(logical.fn.vkInvalidateMappedMemoryRanges(logical.handle, 1, &range), "vkInvalidateMappedMemoryRanges",
@@ -292,7 +292,7 @@ void Memory::before_host_write(std::size_t offset, std::size_t bytes) {
 }
 
 void Memory::after_host_write(std::size_t offset, std::size_t bytes) {
-  if (!noncoherent_ || bytes == 0) return;
+  if (host_coherent || bytes == 0) return;
   const NeededCall call(Doing::touch);
   const auto range = mapped_range(offset, bytes);
   check(logical.fn.vkFlushMappedMemoryRanges(logical.handle, 1, &range), "vkFlushMappedMemoryRanges", asked(*this));

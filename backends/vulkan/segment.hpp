@@ -71,7 +71,6 @@ class Memory final : public spi::Segment {
   [[nodiscard]] VkMappedMemoryRange mapped_range(std::size_t offset, std::size_t bytes) const noexcept;
 
   bool owned_ = true;
-  bool noncoherent_ = false;
   bool counted_ = false;
   VkBufferUsageFlags extra_usage_ = 0;
   std::uint32_t type_bits_ = 0;

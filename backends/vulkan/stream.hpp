@@ -49,6 +49,7 @@ class ForeignPoint final : public Waitable {
  private:
   void do_copy(const spi::CopyOp&, std::uint64_t) override {}
   void do_fill(const spi::FillOp&, std::uint64_t) override {}
+  void do_copy_region(const spi::RegionOp&, std::uint64_t) override {}
   void do_mark(std::uint64_t) override {}
   void do_flush() override {}
   std::uint64_t do_poll() override;
@@ -73,6 +74,7 @@ class BatchedStream final : public Waitable {
  private:
   void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
   void do_fill(const spi::FillOp& op, std::uint64_t value) override;
+  void do_copy_region(const spi::RegionOp& op, std::uint64_t value) override;
   void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;
   void do_mark(std::uint64_t value) override;
   void do_flush() override;

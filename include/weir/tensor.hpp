@@ -64,6 +64,18 @@ class WEIR_API Tensor {
   [[nodiscard]] Tensor reshape(std::vector<std::int64_t> shape) const;
   ///@}
 
+  /// Enqueue a copy of all elements to those of `dst`, which must have the same shape and element type. The two may be
+  /// in any memories, and may lie in any way, as long as no element of `dst` shares memory with another element of
+  /// `dst` or of this tensor. Ordered and kept alive like Buffer::copy_to. `dst` is const because it is a view, like a
+  /// span. Throws invalid_argument when the two do not fit each other or overlap, permission_denied when `dst` is
+  /// read-only, closed.
+  void copy_to(const Tensor& dst, const Stream& stream) const;
+  /// Return a row-major copy without gaps, in memory from the same resource, allocated and written in order of
+  /// `stream`.
+  [[nodiscard]] Tensor copy_to(const Stream& stream) const;
+  /// Enqueue a copy of all elements of `src` to those of this tensor: `src.copy_to(*this, stream)`.
+  void copy_from(const Tensor& src, const Stream& stream) const;
+
   /// Return all elements in host memory. The caller orders reads and writes through the span, with `Event::wait` or
   /// `Stream::synchronize`. Throws invalid_argument when `T` is not the element type, when the elements have gaps or
   /// are not aligned for `T`, and when the memory is read-only and `T` is not const; unsupported when the host cannot

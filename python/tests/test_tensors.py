@@ -100,6 +100,90 @@ def test_random_views():
     assert reshaped > 100
 
 
+def a_view(rng, shape, dtype, device):
+    """A tensor of this shape somewhere in a larger one, with the dimensions in any order, forward or backward."""
+    axes = rng.sample(range(len(shape)), len(shape))
+    steps = [rng.choice([-2, -1, 1, 1, 2]) for _ in shape]
+    whole = [extent * abs(step) + rng.randint(0, 2) for extent, step in zip(shape, steps)]
+    stream = weir.Stream(device)
+    elements = int(np.prod(whole))
+    tensor = weir.make_resource(device).allocate(elements * np.dtype(dtype).itemsize, stream=stream).view(
+        dtype, [whole[axis] for axis in axes]
+    )
+    array = np.random.default_rng(elements).integers(0, 100, elements).astype(dtype).reshape(tensor.shape)
+    tensor.buffer.copy_from(array, stream=stream)
+    stream.synchronize()
+    back = [axes.index(axis) for axis in range(len(shape))]
+    key = tuple(
+        slice(None, step * extent, step) if step > 0 else slice(extent * -step - 1, None, step)
+        for extent, step in zip(shape, steps)
+    )
+    if not shape:
+        return tensor, array, tensor, array
+    return tensor, array, tensor.transpose(back)[key], array.transpose(back)[key]
+
+
+def contents(tensor):
+    stream = weir.Stream(tensor.device)
+    array = np.empty(tensor.shape, tensor.dtype)
+    tensor.buffer.copy_to(array, stream=stream)
+    stream.synchronize()
+    return array
+
+
+def test_copies_of_random_layouts():
+    rng = random.Random(9)
+    for _ in range(150):
+        shape = [rng.randint(1, 5) for _ in range(rng.randint(0, 4))]
+        dtype = rng.choice(["uint8", "int16", "float32", "float64", "complex128"])
+        whole, model, dst, dst_model = a_view(rng, shape, dtype, rng.choice(weir.devices()))
+        _, _, src, src_model = a_view(rng, shape, dtype, rng.choice(weir.devices()))
+        assert dst.shape == dst_model.shape == src.shape == tuple(shape)
+        stream = weir.Stream(rng.choice([dst.device, src.device]))
+        if rng.randrange(2):
+            assert src.copy_to(dst, stream=stream) is dst
+        else:
+            dst.copy_from(src, stream=stream)
+        copy = src.copy_to(stream=stream)
+        stream.synchronize()
+        if shape:
+            dst_model[...] = src_model
+        else:
+            model[...] = src_model
+        assert (contents(whole) == model).all()
+        assert copy.is_contiguous and (contents(copy) == src_model).all()
+
+
+@pytest.mark.parametrize("device", weir.devices(), ids=lambda device: device.id)
+def test_regions_of_numpy_arrays(device):
+    stream = weir.Stream(device)
+    padded = weir.make_resource(device).allocate(6 * 8 * 4, stream=stream).view("float32", (6, 8))
+    padded.buffer.fill(0, stream=stream)
+    array = np.arange(30, dtype="float32").reshape(5, 6)
+    padded[1:6, 2:8].copy_from(weir.from_dlpack(array), stream=stream)
+    back = np.zeros((6, 5), "float32")
+    padded[1:6, 2:8].T.copy_to(weir.from_dlpack(back), stream=stream)
+    stream.synchronize()
+    assert (back == array.T).all()
+    assert contents(padded)[0].sum() == 0 and contents(padded)[:, :2].sum() == 0
+
+
+def test_copies_that_do_not_fit():
+    tensor, array = both((4, 4))
+    stream = weir.Stream(weir.host_device())
+    with pytest.raises(weir.Error, match=r"int32 of shape \(4, 4\), the destination int32 of shape \(3, 4\)"):
+        tensor.copy_to(tensor[:3], stream=stream)
+    with pytest.raises(weir.Error, match="overlap"):
+        tensor.T.copy_to(tensor, stream=stream)
+    for wrong in [array, 1, "a"]:
+        with pytest.raises(TypeError):
+            tensor.copy_from(wrong, stream=stream)
+        with pytest.raises(TypeError):
+            tensor.copy_to(wrong, stream=stream)
+    with pytest.raises(TypeError):
+        tensor.copy_to(tensor)
+
+
 def test_shapes():
     tensor, array = both((4, 6))
     same(tensor.reshape(2, 12), array.reshape(2, 12))

@@ -338,6 +338,14 @@ class Tensor:
     def T(self) -> Tensor:
         """with the dimensions reversed"""
 
+    def copy_to(self, dst: Tensor | None = None, *, stream: Stream) -> Tensor:
+        """Enqueue a copy of all elements to those of a tensor of the same shape and element type, which may lie
+        anywhere and in any way, or to a new one without gaps from this one's resource. Returns the destination."""
+
+    def copy_from(self, src: Tensor, *, stream: Stream) -> None:
+        """Enqueue a copy of all elements of `src`, a tensor of the same shape and element type, to those of this one.
+        An array of NumPy becomes a tensor by from_dlpack; do not change it before the copy is complete."""
+
     def __repr__(self) -> str: ...
 
 def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor:

@@ -2,28 +2,28 @@
 #include "copy/checks.hpp"
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "copy/overlap.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 
 namespace weir::detail {
 namespace {
 
-std::string name_of(const char* operation) { return std::string("Buffer::") + operation; }
-
 std::string bytes_of(std::size_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 [[noreturn]] void refuse(const char* operation, const std::string& why) {
-  throw Error(Errc::invalid_argument, name_of(operation) + ": " + why);
+  throw Error(Errc::invalid_argument, std::string(operation) + ": " + why);
 }
 
-// Return how far apart two places are in the same memory, or nothing when they are known to be in different memory.
+// Return how far `b` is behind `a` in the same memory, or nothing when they are known to be in different memory.
 // Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's
 // identity.
-std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
-  const auto between = [](std::uint64_t x, std::uint64_t y) { return x > y ? x - y : y - x; };
+std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
+  const auto between = [](std::uint64_t x, std::uint64_t y) { return static_cast<std::int64_t>(y - x); };
   if (a.segment == b.segment) return between(a.offset, b.offset);
   if (!a.segment->imported && !b.segment->imported) return std::nullopt;
   const auto first = a.segment->names(), second = b.segment->names();
@@ -42,7 +42,7 @@ std::optional<std::uint64_t> distance(spi::Location a, spi::Location b) {
 
 Operand open_operand(const char* operation, const Buffer& buffer) {
   spi::Block* const block = buffer.block();
-  if (!block) throw Error(Errc::closed, name_of(operation) + ": the buffer is closed");
+  if (!block) throw Error(Errc::closed, std::string(operation) + ": the buffer is closed");
   if (block->segment) block->segment->device->check_process();
   return {block, block->offset + buffer.offset(), buffer.size()};
 }
@@ -62,25 +62,37 @@ void check_same_size(const char* operation, const Operand& dst, const Operand& s
 
 void check_writable(const char* operation, const Operand& dst) {
   if (dst.block->segment && dst.block->segment->read_only) {
-    throw Error(Errc::permission_denied, name_of(operation) + ": the destination is read-only");
+    throw Error(Errc::permission_denied, std::string(operation) + ": the destination is read-only");
   }
 }
 
 void check_apart(const char* operation, const Place& a, const Place& b, std::size_t bytes) {
-  const auto apart = distance({&a.segment(), a.offset}, {&b.segment(), b.offset});
-  if (!apart || *apart >= bytes) return;
-  refuse(operation, "source and destination overlap by " + bytes_of(bytes - *apart) + "; copy through a third buffer");
+  const auto behind = distance({&a.segment(), a.offset}, {&b.segment(), b.offset});
+  if (!behind) return;
+  const auto apart = static_cast<std::uint64_t>(std::abs(*behind));
+  if (apart >= bytes) return;
+  refuse(operation, "source and destination overlap by " + bytes_of(bytes - apart) + "; copy through a third buffer");
+}
+
+void check_apart(const char* operation, spi::Segment& dst, spi::Segment& src, const PlacedRegion& placed) {
+  const auto behind = distance({&dst, 0}, {&src, 0});
+  if (!behind) return;
+  const auto overlap = overlap_of_sides(placed, *behind);
+  if (overlap == Overlap::no) return;
+  const char* const how =
+      overlap == Overlap::yes ? "overlap" : "interleave too irregularly to say that they do not overlap";
+  refuse(operation, std::string("source and destination ") + how + "; copy through a third tensor");
 }
 
 void check_pattern(std::size_t pattern_bytes) {
   if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
-    refuse("fill", "a pattern of " + bytes_of(pattern_bytes) + "; it must have 1, 2, 4 or 8");
+    refuse("Buffer::fill", "a pattern of " + bytes_of(pattern_bytes) + "; it must have 1, 2, 4 or 8");
   }
 }
 
 void check_multiple(std::size_t bytes, std::size_t pattern_bytes) {
   if (bytes % pattern_bytes != 0) {
-    refuse("fill", bytes_of(bytes) + " are not a multiple of the pattern's " + bytes_of(pattern_bytes));
+    refuse("Buffer::fill", bytes_of(bytes) + " are not a multiple of the pattern's " + bytes_of(pattern_bytes));
   }
 }
 

@@ -4,17 +4,34 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+
+#include "copy/streaming.hpp"
 
 namespace weir::detail {
+namespace {
+
+// The ranges may overlap, because a span of the caller's may be anywhere.
+void copy_bytes(std::byte* dst, const std::byte* src, std::size_t bytes) {
+  const bool apart = std::less_equal{}(dst + bytes, src) || std::less_equal{}(src + bytes, dst);
+  if (!apart || !is_streamed(bytes, bytes)) {
+    std::memmove(dst, src, bytes);
+    return;
+  }
+  stream_bytes(dst, src, bytes);
+  end_streaming();
+}
+
+}  // namespace
 
 void copy_host(std::span<std::byte> dst, spi::Location src) {
   src.segment->before_host_read(src.offset, dst.size());
-  std::memmove(dst.data(), src.segment->host + src.offset, dst.size());
+  copy_bytes(dst.data(), src.segment->host + src.offset, dst.size());
 }
 
 void copy_host(spi::Location dst, std::span<const std::byte> src) {
   dst.segment->before_host_write(dst.offset, src.size());
-  std::memmove(dst.segment->host + dst.offset, src.data(), src.size());  // the caller's span may be in the segment
+  copy_bytes(dst.segment->host + dst.offset, src.data(), src.size());
   dst.segment->after_host_write(dst.offset, src.size());
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "weir/spi/region.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::detail {
@@ -14,6 +15,7 @@ namespace weir::detail {
 void copy_host(spi::Location dst, spi::Location src, std::size_t bytes);
 void copy_host(spi::Location dst, std::span<const std::byte> src);
 void copy_host(std::span<std::byte> dst, spi::Location src);
+void copy_host(const spi::RegionOp& op);
 /// Repeat `pattern` over `bytes`, which must be a multiple of `pattern_bytes`.
 void fill_host(spi::Location dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes);
 

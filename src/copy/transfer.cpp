@@ -2,9 +2,12 @@
 #include "copy/transfer.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "base/thrown_by.hpp"
 #include "copy/host_bytes.hpp"
 #include "copy/plan.hpp"
 #include "copy/staging.hpp"
@@ -18,6 +21,7 @@ using spi::CallOp;
 using spi::CopyOp;
 using spi::FillOp;
 using spi::Location;
+using spi::RegionOp;
 
 CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
   auto& device = stream.state().device();
@@ -28,8 +32,11 @@ CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
 void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*> users) {
   auto& state = stream.state();
   for (spi::Block* block : users) block->used(state, 0);  // may fail for want of memory, so it comes before any work
-  const auto value = state.put(std::move(op));
+  std::uint64_t value = 0;
+  const auto refused = thrown_by([&] { value = state.put(std::move(op)); });
+  if (refused) value = state.issued();  // the driver may have begun an operation that takes it several calls
   for (spi::Block* block : users) block->used(state, value);
+  if (refused) std::rethrow_exception(refused);
 }
 
 /// Run `work` on `stream` if `directly`, else on a helper stream of `owner` that is ordered into `stream`.
@@ -75,24 +82,59 @@ void native_copy(const Place& dst, const Place& src, std::size_t bytes, const St
   put_on(stream, CopyOp{at(dst), at(src), bytes}, {dst.block, src.block});
 }
 
-// Copy one piece through staging memory.
-void staged_piece(const CopyPlan& plan, const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
+// The blocks of a copy. Its places are offsets in their segments.
+struct Ends {
+  spi::Block *dst, *src;
+};
+
+RegionOp region_op(const Ends& ends, const PlacedRegion& placed) {
+  return {
+      {ends.dst->segment, placed.dst}, {ends.src->segment, placed.src}, std::make_shared<spi::Region>(placed.region)};
+}
+
+void native_copy(const Ends& ends, const PlacedRegion& placed, const Stream& stream) {
+  if (placed.region.dimensions.empty())
+    return native_copy(Place{ends.dst, placed.dst}, Place{ends.src, placed.src}, placed.region.row_bytes, stream);
+  put_on(stream, region_op(ends, placed), {ends.dst, ends.src});
+}
+
+void host_copy(const Ends& ends, const PlacedRegion& placed, const Stream& stream) {
+  std::function<void()> copy;
+  if (placed.region.dimensions.empty()) {
+    copy = [to = at({ends.dst, placed.dst}), from = at({ends.src, placed.src}), bytes = placed.region.row_bytes] {
+      copy_host(to, from, bytes);
+    };
+  } else {
+    copy = [op = region_op(ends, placed)] { copy_host(op); };
+  }
+  put_on(stream, CallOp{std::move(copy), true}, {ends.dst, ends.src});
+}
+
+// Copy one piece through staging memory. Devices get the rows in the order in which their own memory has them, which
+// makes the fewest; the host brings them into the other order.
+void staged_piece(const CopyPlan& plan, Ends ends, PlacedRegion piece, const Stream& stream) {
   std::optional<Staging> read, write;
-  Place from = src;
-  Place to = dst;
-  if (!src.segment().host_accessible()) {
-    auto& owner = *src.segment().device;
-    from = read.emplace(owner, bytes, stream).place();
-    on_stream_of(owner, stream, plan.read_on_stream,
-                 [&](const Stream& s) { native_copy(from, src, bytes, s); });
+  auto &source = *ends.src->segment->device, &target = *ends.dst->segment->device;
+  if (!ends.src->segment->host_accessible()) {
+    Detour by = packed_as_source(piece);
+    const Place between = read.emplace(source, by.bytes, stream).place();
+    by.in.dst += between.offset;
+    by.out.src += between.offset;
+    on_stream_of(source, stream, plan.read_on_stream, [&](const Stream& s) {
+      native_copy({between.block, ends.src}, by.in, s);
+    });
+    ends.src = between.block;
+    piece = std::move(by.out);
   }
-  if (!dst.segment().host_accessible()) to = write.emplace(*dst.segment().device, bytes, stream).place();
-  put_on(stream, CallOp{[to = at(to), from = at(from), bytes] { copy_host(to, from, bytes); }, true},
-         {to.block, from.block});
-  if (write) {
-    on_stream_of(*dst.segment().device, stream, plan.write_on_stream,
-                 [&](const Stream& s) { native_copy(dst, to, bytes, s); });
-  }
+  if (ends.dst->segment->host_accessible()) return host_copy(ends, piece, stream);
+  Detour by = packed_as_destination(piece);
+  const Place between = write.emplace(target, by.bytes, stream).place();
+  by.in.dst += between.offset;
+  by.out.src += between.offset;
+  host_copy({between.block, ends.src}, by.in, stream);
+  on_stream_of(target, stream, plan.write_on_stream, [&](const Stream& s) {
+    native_copy({ends.dst, between.block}, by.out, s);
+  });
 }
 
 template <class Piece>
@@ -104,16 +146,16 @@ Place plus(const Place& place, std::size_t bytes) { return {place.block, place.o
 
 }  // namespace
 
+void transfer(spi::Block& dst, spi::Block& src, const PlacedRegion& placed, const Stream& stream) {
+  const Ends ends{&dst, &src};
+  const auto plan = plan_copy(seen_from(stream, *src.segment), seen_from(stream, *dst.segment));
+  if (plan.path == CopyPath::direct) return native_copy(ends, placed, stream);
+  if (plan.path == CopyPath::host) return host_copy(ends, placed, stream);
+  in_pieces(placed, staging_piece, [&](const PlacedRegion& piece) { staged_piece(plan, ends, piece, stream); });
+}
+
 void transfer(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
-  const auto plan = plan_copy(seen_from(stream, src.segment()), seen_from(stream, dst.segment()));
-  if (plan.path == CopyPath::direct) return native_copy(dst, src, bytes, stream);
-  if (plan.path == CopyPath::host) {
-    return put_on(stream, CallOp{[to = at(dst), from = at(src), bytes] { copy_host(to, from, bytes); }, true},
-                  {dst.block, src.block});
-  }
-  in_pieces(bytes, [&](std::size_t done, std::size_t size) {
-    staged_piece(plan, plus(dst, done), plus(src, done), size, stream);
-  });
+  transfer(*dst.block, *src.block, {dst.offset, src.offset, {bytes, {}}}, stream);
 }
 
 void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream& stream) {
@@ -126,8 +168,7 @@ void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream&
     const Staging staging(owner, size, stream);
     const Place from = staging.place();
     copy_host(at(from), src.subspan(done, size));
-    on_stream_of(owner, stream, end.reached,
-                 [&](const Stream& s) { native_copy(plus(dst, done), from, size, s); });
+    on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(plus(dst, done), from, size, s); });
   });
 }
 
@@ -149,16 +190,15 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
 void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream) {
   auto& owner = *place.segment().device;
   const bool directly = stream.state().device().backend == owner.backend;
-  on_stream_of(owner, stream, directly,
-               [&](const Stream& s) { put_on(s, spi::PrefetchOp{at(place), bytes, &to}, {place.block}); });
+  on_stream_of(owner, stream, directly, [&](const Stream& s) {
+    put_on(s, spi::PrefetchOp{at(place), bytes, &to}, {place.block});
+  });
 }
 
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes,
           const Stream& stream) {
   const auto end = seen_from(stream, dst.segment());
-  const auto native = [&](const Stream& s) {
-    put_on(s, FillOp{at(dst), bytes, pattern, pattern_bytes}, {dst.block});
-  };
+  const auto native = [&](const Stream& s) { put_on(s, FillOp{at(dst), bytes, pattern, pattern_bytes}, {dst.block}); };
   if (end.reached) return native(stream);
   if (!end.host) return on_stream_of(*dst.segment().device, stream, false, native);
   put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }, true}, {dst.block});

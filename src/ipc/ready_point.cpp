@@ -27,6 +27,7 @@ class RemotePoint final : public spi::StreamState {
  private:
   void do_copy(const spi::CopyOp&, std::uint64_t) override { refuse(); }
   void do_fill(const spi::FillOp&, std::uint64_t) override { refuse(); }
+  void do_copy_region(const spi::RegionOp&, std::uint64_t) override { refuse(); }
   void do_mark(std::uint64_t) override {}
   void do_flush() override {}
   std::uint64_t do_poll() override { return look(0) == WaitStatus::ready ? 1 : 0; }

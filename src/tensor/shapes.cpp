@@ -4,21 +4,17 @@
 #include <numeric>
 #include <utility>
 
+#include "tensor/text.hpp"
 #include "weir/error.hpp"
 #include "weir/layout.hpp"
 
 namespace weir {
 namespace {
 
+using detail::text_of;
 using Extents = std::vector<std::int64_t>;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "Layout::" + message); }
-
-std::string text_of(const Extents& extents) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < extents.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(extents[i]);
-  return text + ")";
-}
 
 void check_dimension(const char* what, std::size_t dimension, const Layout& layout) {
   (void)layout.bytes_needed();

@@ -43,6 +43,7 @@ class Timeline final : public spi::StreamState {
  private:
   void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
   void do_fill(const spi::FillOp&, std::uint64_t) override {}
+  void do_copy_region(const spi::RegionOp&, std::uint64_t) override {}
   void do_mark(std::uint64_t value) override;
   void do_flush() override;
   std::uint64_t do_poll() override;

@@ -31,6 +31,7 @@
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/device_state.hpp"
+#include "weir/tensor.hpp"
 
 namespace weir::test {
 namespace {
@@ -149,6 +150,20 @@ void copy_on_a_host_stream(const Stage& stage) {
   Buffer back = pageable->allocate(small, stream);
   back.copy_from(there, stream);
   require(lands(back, stream, 5), "bytes copied on a host stream");
+}
+
+void copy_regions(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer a = stage.plain->allocate(256, stream);
+  a.fill(std::byte{7}, stream);
+  Buffer b = stage.plain->allocate(256, stream);
+  a.view(u32, {8, 8}).transpose().copy_to(b.view(u32, {8, 8}), stream);
+  Buffer back = host::make_pageable_resource()->allocate(256, stream);
+  back.fill(std::byte{7}, stream);
+  b.view(u32, {8, 8}).slice(1, {{}, {}, 2}).copy_to(back.view(u32, {4, 16}).transpose().slice(0, {{}, {}, 2}), stream);
+  stream.synchronize();
+  require(lands(b, stream, 7), "turned elements");
+  require(lands(back, stream, 7), "elements of every other column");
 }
 
 void spans(const Stage& stage) {
@@ -459,6 +474,7 @@ constexpr Scenario core[] = {
     {"copy_on_device", &copy_on_device},
     {"copy_through_host", &copy_through_host},
     {"copy_on_a_host_stream", &copy_on_a_host_stream},
+    {"copy_regions", &copy_regions},
     {"spans", &spans},
     {"share_and_slice", &share_and_slice},
     {"close_elsewhere", &close_elsewhere},

@@ -42,6 +42,7 @@ class Segment {
   std::size_t size = 0;       ///< usable bytes, at least what was asked for
   std::byte* host = nullptr;  ///< host address of byte 0; null when not host-accessible
   std::uint64_t address = 0;  ///< device address of byte 0; 0 when it has none
+  bool host_coherent = true;  ///< before_host_read, before_host_write and after_host_write have nothing to do
   bool device_accessible = false;  ///< streams of `device` and kernels can reach it
   bool exportable = false;  ///< asked for and granted when it was made
   bool imported = false;    ///< made by another process or owner

@@ -18,6 +18,7 @@
 #include "weir/spi/job.hpp"
 #include "weir/spi/kept.hpp"
 #include "weir/spi/ref.hpp"
+#include "weir/spi/region.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/sync.hpp"
 #include "weir/spi/use_count.hpp"
@@ -86,7 +87,7 @@ struct NativeOp {
 };
 
 /// What StreamState::put puts on a timeline.
-using Op = std::variant<CopyOp, FillOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
+using Op = std::variant<CopyOp, FillOp, RegionOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
 /// How far a timeline is, for resources that keep memory by stream.
 struct Progress {
@@ -114,7 +115,8 @@ class StreamState {
   std::uint64_t id() const noexcept { return id_; }          ///< what Stream::id() returns
 
   /// Put one operation on the timeline and return its value. The operation is submitted at once when nothing is held
-  /// back; otherwise a worker submits it later. If the driver refuses the operation, this throws, and nothing was put.
+  /// back; otherwise a worker submits it later. If the driver refuses the operation, this throws, and nothing was put
+  /// but what the driver may have begun of an operation that takes several calls. `issued()` covers that.
   std::uint64_t put(Op op);
 
   /// Return a value that covers all work so far, including work that came from outside weir, which costs a driver call.
@@ -230,6 +232,8 @@ class StreamState {
   virtual void do_copy(const CopyOp& op, std::uint64_t value) = 0;
   /// Put a fill on the stream.
   virtual void do_fill(const FillOp& op, std::uint64_t value) = 0;
+  /// Put a region copy on the stream.
+  virtual void do_copy_region(const RegionOp& op, std::uint64_t value) = 0;
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);

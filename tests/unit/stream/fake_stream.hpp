@@ -86,6 +86,7 @@ class FakeStream final : public spi::StreamState {
 
   void do_copy(const spi::CopyOp&, std::uint64_t value) override { submit(line("copy", value)); }
   void do_fill(const spi::FillOp&, std::uint64_t value) override { submit(line("fill", value)); }
+  void do_copy_region(const spi::RegionOp&, std::uint64_t value) override { submit(line("copy region", value)); }
   void do_call(std::function<void()>& function, std::uint64_t value) override {
     submit(line("call", value));
     std::exchange(function, nullptr)();

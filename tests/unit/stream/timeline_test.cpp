@@ -351,6 +351,7 @@ class Boasting final : public spi::StreamState {
  private:
   void do_copy(const spi::CopyOp&, std::uint64_t) override {}
   void do_fill(const spi::FillOp&, std::uint64_t) override {}
+  void do_copy_region(const spi::RegionOp&, std::uint64_t) override {}
   void do_mark(std::uint64_t value) override { complete(value); }
   void do_flush() override {}
   std::uint64_t do_poll() override { return 0; }

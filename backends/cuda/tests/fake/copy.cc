@@ -2,6 +2,8 @@
 // Copies and fills.
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "world.hpp"
 
@@ -38,6 +40,15 @@ CUresult set_memory(const char* call, CUdeviceptr to, std::size_t pitch, T value
   return CUDA_SUCCESS;
 }
 
+constexpr std::size_t most_pitch = 0x7fffffff;
+
+// One side of a copy of rectangles.
+struct Side {
+  CUdeviceptr at;
+  std::size_t pitch, height;
+  [[nodiscard]] CUdeviceptr row(std::size_t y, std::size_t z) const { return at + (z * height + y) * pitch; }
+};
+
 CUresult copy_memory(const char* call, Stream* stream, CUdeviceptr to, const Context& target, CUdeviceptr from,
                      const Context& source, std::size_t bytes) {
   Job job;
@@ -68,6 +79,45 @@ CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, C
     }
   }
   return copy_memory(call, stream, to, *stream->context, from, *stream->context, bytes);
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D* what, CUstream on) {
+  ENTER_TO_WORK("cuMemcpy3DAsync");
+  STREAM(on);
+  if (what->dstMemoryType != CU_MEMORYTYPE_UNIFIED || what->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
+      what->srcXInBytes || what->srcY || what->srcZ || what->srcLOD || what->dstXInBytes || what->dstY || what->dstZ ||
+      what->dstLOD) {
+    return violation(call, "a form that the model does not know");
+  }
+  const Side target{what->dstDevice, what->dstPitch, what->dstHeight},
+      source{what->srcDevice, what->srcPitch, what->srcHeight};
+  bool host = true;
+  for (const Side& side : {target, source}) {
+    if (what->Height > 1 && side.pitch < what->WidthInBytes) return violation(call, "rows overlap");
+    if (side.pitch > most_pitch) return violation(call, "the pitch is too large");
+    if (what->Depth > 1 && side.height < what->Height) return violation(call, "planes overlap");
+    const Context* const owner = owner_of(side.at);
+    if (owner && owner->device != stream->context->device) return violation(call, "memory of another device");
+    const auto memory = memory_at(side.at);
+    host = host && memory && memory->type == CU_MEMORYTYPE_HOST;
+  }
+  if (host) violation(call, "a copy between host memories is made on the calling thread, which may not block");
+  Job job;
+  job.call = call;
+  std::vector<std::pair<CUdeviceptr, CUdeviceptr>> rows;
+  const std::size_t width = what->WidthInBytes;
+  for (std::size_t z = 0; z < what->Depth; ++z) {
+    for (std::size_t y = 0; y < what->Height; ++y) rows.emplace_back(target.row(y, z), source.row(y, z));
+  }
+  for (const auto& [to, from] : rows) {
+    if (const auto refused = touch(call, *stream->context, to, width, true, job.uses)) return refused;
+    if (const auto refused = touch(call, *stream->context, from, width, false, job.uses)) return refused;
+  }
+  job.run = [rows = std::move(rows), width](Stream&) {
+    for (const auto& [to, from] : rows) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), width);
+  };
+  push(stream, std::move(job));
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source, size_t bytes,
