@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
 
-#include "copy/region.hpp"
 #include "logical.hpp"
 #include "stream.hpp"
 
 namespace weir::vulkan {
 namespace {
 
-constexpr std::size_t regions_at_once = 4096;  // of one copy command
-constexpr std::size_t seed_bytes = 4096;       // of an eight-byte pattern; larger fills double it on the device
+constexpr std::size_t seed_bytes = 4096;  // of an eight-byte pattern; larger fills double it on the device
 
 Memory& memory_of(const spi::Location& place) { return static_cast<Memory&>(*place.segment); }
 
@@ -77,32 +74,6 @@ void BatchedStream::do_fill(const spi::FillOp& op, std::uint64_t value) {
     if (words) fill_words(dst, begin + head, words, pattern.word(head));
   }
   recorded(value, op.bytes);
-}
-
-// A row is a region of the driver's copy. Barriers are for the whole range that the rows lie in.
-void BatchedStream::do_copy_region(const spi::RegionOp& op, std::uint64_t value) {
-  const DriverCall call(Doing::copy);
-  if (!call) return;
-  const detail::PlacedRegion placed{op.dst.offset, op.src.offset, *op.region};
-  const auto written = detail::written_range(placed), read = detail::read_range(placed);
-  std::vector<VkBufferCopy> regions;
-  regions.reserve(std::min(placed.region.rows(), regions_at_once));
-  Memory &dst = memory_of(op.dst), &src = memory_of(op.src);
-  open();
-  order({{&src, read.begin, read.end, false}, {&dst, written.begin, written.end, true}});
-  doing_ |= static_cast<unsigned>(Doing::submit_copy);
-  const auto record = [&] {
-    logical_.fn.vkCmdCopyBuffer(open_->commands, src.buffer, dst.buffer, static_cast<std::uint32_t>(regions.size()),
-                                regions.data());
-    regions.clear();
-  };
-  spi::for_each_row(placed.region.dimensions, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
-    regions.push_back({op.src.offset + static_cast<std::size_t>(from), op.dst.offset + static_cast<std::size_t>(to),
-                       placed.region.row_bytes});
-    if (regions.size() == regions_at_once) record();
-  });
-  if (!regions.empty()) record();
-  recorded(value, placed.region.bytes());
 }
 
 void BatchedStream::fill_words(Memory& dst, std::size_t offset, std::size_t bytes, std::uint32_t word) {

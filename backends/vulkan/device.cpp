@@ -31,15 +31,20 @@ bool has_extension(const Instance& instance, VkPhysicalDevice device, std::strin
   return false;
 }
 
-// Return the family with the most queues among those that compute, which implies transfer.
-std::optional<std::uint32_t> find_family(const Instance& instance, VkPhysicalDevice device, std::uint32_t& queues) {
+std::vector<VkQueueFamilyProperties> families_of(const Instance& instance, VkPhysicalDevice device) {
   std::uint32_t count = 0;
   instance.fn.vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   instance.fn.vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+  return families;
+}
+
+// Return the family with the most queues among those that compute, which implies transfer.
+std::optional<std::uint32_t> find_family(const Instance& instance, VkPhysicalDevice device, std::uint32_t& queues) {
+  const auto families = families_of(instance, device);
   std::optional<std::uint32_t> best;
   queues = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < families.size(); ++i) {
     if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && families[i].queueCount > queues) {
       best = i;
       queues = families[i].queueCount;
@@ -150,8 +155,11 @@ void PhysicalDevice::read_features(const Enabled* enabled) {
     queue_count = enabled->queue_count;
     device_address = enabled->device_address;
     memory_fd = enabled->memory_fd;
+    const auto families = families_of(instance, handle);
+    computes = family < families.size() && (families[family].queueFlags & VK_QUEUE_COMPUTE_BIT);
     return;
   }
+  computes = true;
   family = find_family(instance, handle, queue_count).value_or(0);
   queue_count = std::min(queue_count, most_queues);
   device_address = Features(instance, handle).vulkan12.bufferDeviceAddress;

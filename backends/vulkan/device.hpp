@@ -75,6 +75,7 @@ class PhysicalDevice final : public spi::DeviceState {
   bool device_address = false;  ///< buffers have a device address
   bool memory_fd = false;       ///< VK_KHR_external_memory_fd is there (on an adopted device: is enabled)
   bool memory_budget = false;
+  bool computes = false;     ///< these queues run compute shaders
   std::uint32_t family = 0;  ///< the family of all queues that weir uses
   std::uint32_t queue_count = 0;
   VkDeviceSize max_buffer_size = ~VkDeviceSize{0};

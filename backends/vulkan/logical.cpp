@@ -244,6 +244,7 @@ Population Logical::settle() {
     fn.vkQueueWaitIdle(queue->handle);
   }
   last.clear();
+  region_shader_.destroy();
   (void)free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "driver.hpp"
+#include "region_shader.hpp"
 
 namespace weir::vulkan {
 
@@ -87,6 +88,8 @@ class Logical {
   /// `function` returns. `memory` may be null. `function` must not call this device.
   void with_owner(VkBuffer buffer, VkDeviceMemory memory, const std::function<void(Memory&)>& function);
 
+  [[nodiscard]] RegionShader& region_shader() noexcept { return region_shader_; }
+
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
   /// Wait up to `limit` for the last stream to end. Returns whether it did.
@@ -114,6 +117,7 @@ class Logical {
   std::vector<VkSemaphore> semaphores_;  // kept for reuse
   std::vector<VkDeviceMemory> spares_;
   std::atomic<bool> buried_{false};
+  RegionShader region_shader_{*this};
   std::mutex names_mutex_;  // guards the two maps
   std::unordered_map<VkBuffer, Memory*> by_buffer_;
   std::unordered_map<VkDeviceMemory, Memory*> by_memory_;

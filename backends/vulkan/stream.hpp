@@ -12,6 +12,7 @@
 
 #include "batch.hpp"
 #include "driver.hpp"
+#include "region_shader.hpp"
 #include "segment.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -92,6 +93,11 @@ class BatchedStream final : public Waitable {
   void fill_words(Memory& dst, std::size_t offset, std::size_t bytes, std::uint32_t word);
   void fill_from_scratch(Memory& dst, std::size_t offset, std::size_t bytes, std::uint64_t pattern,
                          std::size_t pattern_bytes);
+
+  // copy_region.cpp
+  [[nodiscard]] RowDispatches dispatches_for(const spi::RegionOp& op) const;
+  void dispatch(const RowDispatches& dispatches, const RegionShader::Pipeline& shader);
+  void copy_rows(const spi::RegionOp& op, std::vector<VkBufferCopy>& regions);
 
   // application.cpp
   void enclose(Batch& batch, const std::vector<Memory*>& memories);

@@ -93,23 +93,26 @@ TEST_P(RegionMatrix, TransposedOnBothSides) {
 }
 
 TEST_P(RegionMatrix, EachRowComesInItsTurn) {
-  const Layout rows{u8, {5, 64}, {100, 1}, 0};
-  for (const Stream& stream : streams()) {
-    Side src = side(source_resource, rows, stream, 1), dst = side(target_resource, rows, stream, 2);
-    stream.synchronize();
-    const auto fill_row = [&](Side& side, std::size_t row, std::uint8_t value) {
-      Buffer buffer = side.tensor.buffer().share();
-      buffer.fill(value, row * 100, 64, stream);
-      std::fill_n(side.model.begin() + static_cast<std::ptrdiff_t>(row * 100), 64, std::byte{value});
-    };
-    fill_row(src, 4, 1);
-    fill_row(dst, 3, 2);
-    src.tensor.copy_to(dst.tensor, stream);
-    copy_elements(dst.model, rows, src.model, rows);
-    fill_row(src, 2, 3);
-    fill_row(dst, 1, 4);
-    EXPECT_BYTES(read(src.tensor.buffer(), stream), src.model) << "on " << stream.device().id();
-    EXPECT_BYTES(read(dst.tensor.buffer(), stream), dst.model) << "on " << stream.device().id();
+  const Layout few{u8, {5, 64}, {100, 1}, 0}, many{u8, {40, 8}, {12, 1}, 0};
+  for (const Layout& rows : {few, many}) {
+    const auto bytes = static_cast<std::size_t>(rows.shape[1]), step = static_cast<std::size_t>(rows.strides[0]);
+    for (const Stream& stream : streams()) {
+      Side src = side(source_resource, rows, stream, 1), dst = side(target_resource, rows, stream, 2);
+      stream.synchronize();
+      const auto fill_row = [&](Side& side, std::size_t row, std::uint8_t value) {
+        Buffer buffer = side.tensor.buffer().share();
+        buffer.fill(value, row * step, bytes, stream);
+        std::fill_n(side.model.begin() + static_cast<std::ptrdiff_t>(row * step), bytes, std::byte{value});
+      };
+      fill_row(src, 4, 1);
+      fill_row(dst, 3, 2);
+      src.tensor.copy_to(dst.tensor, stream);
+      copy_elements(dst.model, rows, src.model, rows);
+      fill_row(src, 2, 3);
+      fill_row(dst, 1, 4);
+      EXPECT_BYTES(read(src.tensor.buffer(), stream), src.model) << "on " << stream.device().id();
+      EXPECT_BYTES(read(dst.tensor.buffer(), stream), dst.model) << "on " << stream.device().id();
+    }
   }
 }
 

@@ -79,6 +79,7 @@ TEST(Rectangles, AreFew) {
   EXPECT_EQ(calls({16, {{5, 1000, 2048}, {30, 32, 16}}}), 5) << "planes that are no whole number of rows apart";
   EXPECT_EQ(calls({16, {{5, 32, 2048}, {30, 160, 16}}}), 5) << "planes that lie between each other's rows";
   EXPECT_EQ(calls({16, {{30, 16, -16}}}), 30) << "backward";
+  EXPECT_EQ(calls({16, {{30, 16, 8}}}), 30) << "rows that share bytes of the source";
   EXPECT_EQ(calls({16, {{30, 16, 0}}}), 30) << "one row in many places";
   EXPECT_EQ(calls({4, {{20, 16, 4}, {4, 4, 80}}}), 4) << "turned: the longer dimension is in one call";
   EXPECT_EQ(calls({16, {{3, std::ptrdiff_t{1} << 33, 16}}}), 3) << "a pitch beyond the driver's";

@@ -7,9 +7,11 @@
 #include "app.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
+#include "random_layouts.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
 #include "weir/ipc.hpp"
+#include "weir/tensor.hpp"
 
 namespace weir::vulkan::test {
 namespace {
@@ -174,6 +176,43 @@ TEST_F(Adoption, RefusesWhatIsSaidToBeEnabledAndIsNot) {
   options.external_memory_fd = false;  // nothing was claimed
   const Device alone = adopt(altered(options, "vkGetMemoryFdKHR"));
   vulkan::release(alone);
+}
+
+TEST_F(Adoption, ShadersThatCopyRegionsGoWithTheDevice) {
+  using weir::test::Bytes;
+  const Stream own(vulkan::device(0));
+  if (make_resource(own.device())->allocate(64, own).device_address() == 0)
+    GTEST_SKIP() << "buffers of this driver have no addresses";
+  give_back();
+  auto options = app->options();
+  const auto turn = [](const Device& on) {
+    const Stream stream{on};
+    const Bytes content = weir::test::pattern(32 * 32 * 4, 5);
+    const Tensor from = filled(make_device_resource(on), content, stream).view(u32, {32, 32});
+    const Tensor to = from.transpose().copy_to(stream);
+    Bytes turned(content.size());
+    weir::test::copy_elements(turned, to.layout(), content, from.layout().transpose());
+    EXPECT_BYTES(weir::test::read(to.buffer(), stream), turned);
+  };
+  for (const bool addresses : {false, true}) {
+    options.buffer_device_address = addresses;
+    const Device adopted = adopt(options);
+    calls().clear();
+    turn(adopted);
+    EXPECT_EQ(calls()["vkCmdDispatch"], addresses ? 1 : 0);
+    vulkan::release(adopted);
+  }
+  const Device adopted = adopt(options);
+  for (const char* call : {"vkCreatePipelineLayout", "vkCreateShaderModule", "vkCreateComputePipelines"}) {
+    calls().clear();
+    calls().fail(call, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    turn(adopted);
+    EXPECT_EQ(calls()["vkCmdDispatch"], 0) << call << " failed: the driver copies row by row";
+  }
+  calls().fail_nothing();
+  turn(adopted);
+  EXPECT_EQ(calls()["vkCmdDispatch"], 1);
+  vulkan::release(adopted);
 }
 
 TEST_F(Adoption, OneQueueInTwoAdoptionsIsUsedInTurns) {

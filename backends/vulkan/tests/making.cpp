@@ -36,7 +36,13 @@ VkDevice make_device(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysi
   of_family.pQueuePriorities = priorities.data();
   VkPhysicalDeviceVulkan12Features features{};
   features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  VkPhysicalDeviceFeatures2 there{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &features, {}};
+  GET(vkGetPhysicalDeviceFeatures2)(physical, &there);
+  const VkBool32 addresses = features.bufferDeviceAddress;
+  features = {};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
   features.timelineSemaphore = VK_TRUE;
+  features.bufferDeviceAddress = addresses;
   const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;

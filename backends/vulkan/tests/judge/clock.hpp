@@ -34,6 +34,7 @@ class Clock {
   [[nodiscard]] bool covers(Point point) const {
     return !point.exists() || last_[static_cast<std::size_t>(point.queue)] >= point.number;
   }
+  [[nodiscard]] Number of(int queue) const { return last_[static_cast<std::size_t>(queue)]; }
   [[nodiscard]] bool covers(const Clock& other) const {
     for (std::size_t i = 0; i < last_.size(); ++i) {
       if (last_[i] < other.last_[i]) return false;

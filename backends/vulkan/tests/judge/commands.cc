@@ -23,6 +23,7 @@ void must_be_over(const char* call, VkDevice device, VkCommandPool pool) {
 
 void forget(CommandBuffer& commands) {
   commands.commands.clear();
+  commands.unit = 0;
   commands.state = CommandBuffer::State::initial;
 }
 
@@ -45,14 +46,14 @@ std::vector<Command>* recording(VkCommandBuffer handle, const char* call) {
   return commands ? &commands->commands : nullptr;
 }
 
-void record(VkCommandBuffer handle, const char* call, std::vector<Part> parts) {
+}  // namespace
+
+void record(VkCommandBuffer handle, const char* call, std::vector<Part> parts, Where where) {
   auto* list = recording(handle, call);
   if (!list) return;
   std::erase_if(parts, [](const Part& part) { return !part.buffer; });
-  list->push_back(Touch{call, std::move(parts)});
+  list->push_back(Touch{call, std::move(parts), where});
 }
-
-}  // namespace
 
 namespace calls {
 

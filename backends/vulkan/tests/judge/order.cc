@@ -95,20 +95,34 @@ class Batch {
     const Access access{{queue_.place, queue_.issued + 1}, touched.call, number_};
     for (const Part& part : touched.parts) {
       host_to_device(*part.buffer->memory, part.begin, part.end, touched.call);
-      owned_.check(part, access);
-      check(part, access);
-      for (const Part& other : touched.parts) {
-        if (&other != &part && part.write && other.begin < part.end && part.begin < other.end &&
-            other.buffer->memory->payload == part.buffer->memory->payload)
-          violation(touched.call, "its ranges overlap at " + bytes(part.begin, part.end, *part.buffer->memory));
-      }
+      owned_.check(part, access, touched.where);
+      check(part, access, touched.where);
     }
+    check_apart(touched);
     ++queue_.issued;
+    note_place(touched.where);
     for (const Part& part : touched.parts) remember(part, access);
   }
 
-  void check(const Part& part, const Access& access) const {
-    const View& view = queue_.views[Where::copies];
+  /// Nothing that one command writes may it touch in another way.
+  static void check_apart(const Touch& touched) {
+    std::vector<const Part*> parts;
+    for (const Part& part : touched.parts) parts.push_back(&part);
+    const auto place = [](const Part* part) { return std::pair(part->buffer->memory->payload.get(), part->begin); };
+    std::ranges::sort(parts, {}, place);
+    const Part *last = nullptr, *last_write = nullptr;  // those that reach furthest
+    for (const Part* part : parts) {
+      if (last && last->buffer->memory->payload != part->buffer->memory->payload) last = last_write = nullptr;
+      const Part* const other = part->write ? last : last_write;
+      if (other && part->begin < other->end)
+        violation(touched.call, "its ranges overlap at " + bytes(part->begin, part->end, *part->buffer->memory));
+      if (!last || last->end < part->end) last = part;
+      if (part->write && (!last_write || last_write->end < part->end)) last_write = part;
+    }
+  }
+
+  void check(const Part& part, const Access& access, Where where) const {
+    const View& view = queue_.views[where];
     const Memory& memory = *part.buffer->memory;
     memory.payload->cells.look(part.begin, part.end, [&](const Cell& cell, Bytes begin, Bytes end) {
       const auto tell = [&](const Access& earlier, const char* did, const char* missing) {
@@ -152,15 +166,14 @@ class Batch {
 
   void barrier(const Barrier& barrier) {
     Views& views = queue_.views;
-    const Point now{queue_.place, queue_.issued};
     View from;
     for (Where where : all_places) {
       if (!barrier.first.orders(where)) continue;
       from.before.merge(views[where].before);
       from.available.merge(views[where].available);
     }
-    if (barrier.first.orders(Where::copies)) from.before.raise(now);
-    const bool writes_end = barrier.first.accessed(Where::copies);
+    const Point now = extended(from.before, [&](Where where) { return barrier.first.orders(where); });
+    from.before.raise(now);
 
     // An ownership transfer alone orders only itself: its other side is ignored.
     bool orders = barrier.buffers.empty() || !barrier.global.empty();
@@ -172,7 +185,7 @@ class Batch {
     }
     for (const VkMemoryBarrier& global : barrier.global) {
       Clock made = from.available;
-      if (writes_end && names_writes(global.srcAccessMask, Where::copies)) made.raise(now);
+      made.raise(written_by(barrier, global.srcAccessMask, made, now));
       for (Where where : all_places) {
         if (!barrier.second.orders(where)) continue;
         views[where].available.merge(made);
@@ -184,13 +197,42 @@ class Batch {
     owned_.pass_on(barrier);
     for (const auto& change : barrier.buffers) {
       buffers_.insert(change.part.buffer);
-      const bool ends_writes = writes_end && names_writes(change.from, Where::copies);
+      const bool ends_writes = written_by(barrier, change.from, from.available, now).number == queue_.issued;
       if (is_transfer(change)) {
         owned_.transfer(barrier, change, from, ends_writes);
       } else {
         show(barrier, change, from.available, ends_writes);
       }
     }
+  }
+
+  void note_place(Where where) {
+    auto& runs = queue_.runs;
+    if (runs.back().where == where) return;
+    const Number over = world().host.over.of(queue_.place);
+    while (runs.size() > 1 && runs[1].first <= over) runs.erase(runs.begin());
+    runs.push_back({queue_.issued, where});
+  }
+
+  /// The last of this queue's commands such that it and all before it are known already or happen where `named` says.
+  template <class Named>
+  [[nodiscard]] Point extended(const Clock& known, Named named) const {
+    Number last = known.of(queue_.place);
+    const auto& runs = queue_.runs;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const Number end = i + 1 < runs.size() ? runs[i + 1].first - 1 : queue_.issued;
+      if (end <= last) continue;
+      if (!named(runs[i].where)) break;
+      last = end;
+    }
+    return {queue_.place, last};
+  }
+
+  /// Up to where the writes before `now` are available behind a barrier whose first side has this mask.
+  [[nodiscard]] Point written_by(const Barrier& barrier, VkAccessFlags mask, const Clock& available, Point now) const {
+    const Point all =
+        extended(available, [&](Where where) { return barrier.first.accessed(where) && names_writes(mask, where); });
+    return {all.queue, std::min(all.number, now.number)};
   }
 
   /// A barrier for the bytes of one buffer.

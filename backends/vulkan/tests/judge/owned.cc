@@ -18,14 +18,14 @@ std::vector<Owned::Piece>::const_iterator Owned::find(const Part& part) const {
   });
 }
 
-void Owned::check(const Part& part, const Access& access) const {
+void Owned::check(const Part& part, const Access& access, Where where) const {
   const Memory& memory = *part.buffer->memory;
   if (!memory.external) return;
   const auto piece = find(part);
   if (piece == pieces_.end()) return violation(access.call, "uses " + text(part) + " without acquiring them");
-  const auto copies = static_cast<std::size_t>(Where::copies);
-  if (!piece->ordered[copies]) return violation(access.call, "uses " + text(part) + " before they are acquired");
-  if (!(part.write ? piece->written : piece->read)[copies])
+  const auto place = static_cast<std::size_t>(where);
+  if (!piece->ordered[place]) return violation(access.call, "uses " + text(part) + " before they are acquired");
+  if (!(part.write ? piece->written : piece->read)[place])
     violation(access.call,
               std::string(part.write ? "writes " : "reads ") + text(part) + ", which were acquired for other accesses");
   memory.payload->cells.look(part.begin, part.end, [&](const Cell& cell, Bytes begin, Bytes end) {

@@ -19,7 +19,7 @@ class Owned {
   explicit Owned(Queue& queue) : queue_(queue) {}
 
   /// Whether the bytes may be used now.
-  void check(const Part& part, const Access& access) const;
+  void check(const Part& part, const Access& access, Where where) const;
   /// An acquire or a release; `from` is what it comes after, and `ends_writes` whether it makes writes available.
   void transfer(const Barrier& barrier, const Barrier::OfBuffer& change, const View& from, bool ends_writes);
   /// What an acquire reached, `barrier` takes further.

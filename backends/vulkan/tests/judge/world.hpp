@@ -91,7 +91,8 @@ struct Buffer {
   int number = 0;
   Bytes size = 0;
   std::shared_ptr<Memory> memory;
-  Bytes offset = 0;  ///< within the memory
+  Bytes offset = 0;             ///< within the memory
+  VkDeviceAddress address = 0;  ///< once somebody asked for it
   Clock uses;
 };
 
@@ -105,6 +106,7 @@ struct Part {
 struct Touch {
   const char* call;
   std::vector<Part> parts;
+  Where where = Where::copies;
 };
 
 struct Barrier {
@@ -125,6 +127,8 @@ struct CommandBuffer {
   VkCommandPool pool = VK_NULL_HANDLE;
   State state = State::initial;
   bool once = false;
+  Bytes unit = 0;                  ///< of the shader that is bound, if it is the one that copies rows
+  std::vector<std::byte> numbers;  ///< what the shader was told
   std::vector<Command> commands;
   Point last;  ///< the end of the last batch that it was submitted in
 };
@@ -162,6 +166,11 @@ struct Queue {
   Number issued = 0;
   bool busy = false;  ///< a thread is inside a call with it
   Views views;
+  struct Run {
+    Number first;
+    Where where;
+  };
+  std::vector<Run> runs{{0, Where::copies}};  ///< commands that happen in the same place, one after the other
   std::deque<Held> held;
 };
 
@@ -179,6 +188,8 @@ struct World {
   std::unordered_map<VkCommandBuffer, CommandBuffer> commands;
   std::unordered_map<VkCommandPool, std::set<VkCommandBuffer>> pools;
   std::unordered_map<VkSemaphore, Semaphore> semaphores;
+  std::unordered_map<VkShaderModule, Bytes> row_shaders;  // that copy rows, and of what units
+  std::unordered_map<VkPipeline, Bytes> row_pipelines;
   std::list<Waiter> waiters;
   std::set<std::shared_ptr<Memory>> written;  // by the device, where it is mapped: the host side lags behind
   std::array<Number, most_queues> issued{};   // by queues that ended, where their places are free
@@ -214,6 +225,10 @@ struct Settings {
   std::uint32_t allocations;  ///< JUDGED_VULKAN_ALLOCATIONS: at once, the driver's limit; 0: as it is
 };
 const Settings& settings();
+
+// commands.cc
+/// Add a command that touches bytes.
+void record(VkCommandBuffer handle, const char* call, std::vector<Part> parts, Where where = Where::copies);
 
 // violations.cc
 /// Record what no correct program does; the test that runs then fails.
