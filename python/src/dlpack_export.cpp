@@ -192,7 +192,7 @@ nb::object export_tensor(const Tensor& tensor, const Arguments& arguments) {
 }
 
 Tensor tensor_of(const Buffer& buffer) { return buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}); }
-Tensor tensor_of(const Tensor& tensor) { return tensor.share(); }
+const Tensor& tensor_of(const Tensor& tensor) { return tensor; }  // the caller keeps it, and changes no tensor
 const Buffer& buffer_of(const Buffer& buffer) { return buffer; }
 const Buffer& buffer_of(const Tensor& tensor) { return tensor.buffer(); }
 

@@ -9,7 +9,7 @@ namespace weir::python {
 
 void complete_on_host(const Buffer& buffer) {
   if (buffer.size() == 0) return;
-  for (const spi::Point& use : buffer.block()->uses()) {
+  for (const spi::Point& use : buffer.block()->uses_before(host_reader().state())) {
     const Event event{spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value};
     if (!event.done()) wait_for(event, std::nullopt);
   }

@@ -42,13 +42,13 @@ class BlockGuard {
 // Any stream may have been in the record, so all streams are recorded. If there is no memory for a new record, the
 // block's memory is never given back.
 void Block::rebuild() noexcept {
-  uses_ = nullptr;  // the old record may be half changed
+  uses_.store(nullptr, std::memory_order_relaxed);  // the old record may be half changed
   try {
-    uses_ = new Uses(*this);
+    uses_.store(new Uses(*this), std::memory_order_relaxed);
     ForkLink::for_each<StreamState>([this](StreamState& user) {
       if (&user == stream || user.device().inherited || !user.try_retain()) return;
       const auto reference = Ref<StreamState>::adopt(&user);
-      uses_->add(user, user.position(), Points::How::use);
+      recorded()->add(user, user.position(), Points::How::use);
     });
   } catch (const std::bad_alloc&) {
     if (segment) segment->retain();
@@ -73,30 +73,45 @@ void Block::record(StreamState& user, std::uint64_t value, Points::How how) {
 }
 
 void Block::add(StreamState& user, std::uint64_t value, Points::How how) {
-  if (!uses_) uses_ = new Uses(*this);
-  uses_->add(user, value, how, 1);  // leaves room for the allocation stream when the block ends
+  if (!recorded()) uses_.store(new Uses(*this), std::memory_order_release);
+  recorded()->add(user, value, how, 1);  // leaves room for the allocation stream when the block ends
 }
 
 std::vector<Point> Block::uses() {
   std::vector<Point> points;
   {
     const BlockGuard guard(*this);
-    if (uses_) points = uses_->list();
+    if (const Uses* const uses = recorded()) points = uses->list();
   }
   if (stream) points.push_back({Kept(*stream), stream->position()});
   return points;
 }
 
+std::vector<Point> Block::uses_before(const StreamState& follower) {
+  std::vector<Point> points;
+  if (!never_left_home()) {
+    const BlockGuard guard(*this);
+    if (const Uses* const uses = recorded()) points = uses->list_unreached(follower);
+  }
+  if (!stream || stream == &follower) return points;
+  const auto last = stream->position();
+  if (!stream->reached(last)) points.push_back({Kept(*stream), last});
+  return points;
+}
+
 void Block::mark_uses() noexcept {
+  if (never_left_home()) return;
   const BlockGuard guard(*this);
-  if (!uses_) return;
-  for (const auto& entry : uses_->entries()) entry.stream->mark_used(entry.value);
+  Uses* const uses = recorded();
+  if (!uses) return;
+  for (const auto& entry : uses->entries()) entry.stream->mark_used(entry.value);
 }
 
 // Called when no thread is inside any more, except for one that the fork left in the parent.
 void Block::leave_parent() noexcept {
   const auto inside = busy_.load(std::memory_order_relaxed);
-  if (inside == 0 || inside == this_process()) [[likely]] return;
+  if (inside == 0 || inside == this_process()) [[likely]]
+    return;
   rebuild();
   busy_.store(0, std::memory_order_relaxed);
 }

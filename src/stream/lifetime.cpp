@@ -16,10 +16,6 @@ StreamState::~StreamState() {
   for (auto* one = attachments_.load(std::memory_order_acquire); one;) delete std::exchange(one, one->next);
 }
 
-void StreamState::mark_outside() noexcept {
-  if (foreign()) (void)position();
-}
-
 void StreamState::mark_used(std::uint64_t value) noexcept {
   if (!foreign()) {
     (void)reached(value);

@@ -28,6 +28,15 @@ std::vector<Point> Points::list() const {
   return points;
 }
 
+std::vector<Point> Points::list_unreached(const StreamState& follower) const {
+  std::vector<Point> points;
+  for (const Entry& entry : entries_) {
+    if (entry.stream != &follower && !entry.stream->known_reached(entry.value))
+      points.push_back({Kept(*entry.stream), entry.value});
+  }
+  return points;
+}
+
 void Points::drop(const Entry& entry) noexcept {
   if (entry.how == How::use) entry.stream->release_memory();
   if (entry.how == How::keep && !entry.tag) entry.stream->unkeep();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "copy/checks.hpp"
 #include "tensor/dlpack_devices.hpp"
+#include "tensor/export.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
@@ -13,21 +16,11 @@
 namespace weir {
 namespace {
 
-// The tensor, the layout to which it points, and the owner of the memory, in one allocation. The dimensions of the
-// layout are allocated apart.
-struct Export {
-  DLManagedTensorVersioned managed{};
-  Layout layout;
-  Buffer buffer;
-  Stream consumer;
-
-  Export(Layout l, Buffer b, Stream s) : layout(std::move(l)), buffer(std::move(b)), consumer(std::move(s)) {}
-};
+using detail::Export;
 
 // May run on any thread, without any interpreter's lock, and while the process ends.
 void delete_export(DLManagedTensorVersioned* tensor) noexcept {
-  const std::unique_ptr<Export> owner(static_cast<Export*>(tensor->manager_ctx));
-  owner->buffer.close(owner->consumer);  // needs no memory, because to_dlpack recorded the stream
+  Export::recycle(static_cast<Export*>(tensor->manager_ctx));
 }
 
 struct LegacyExport {
@@ -40,28 +33,32 @@ void delete_legacy(DLManagedTensor* tensor) noexcept {
   if (owner->whole->deleter) owner->whole->deleter(owner->whole);
 }
 
-void* data_of(const Buffer& buffer, std::int32_t device_type, std::size_t byte_offset) {
-  using Address = detail::DlpackDeviceType::Address;
-  if (buffer.size() == 0) return nullptr;
-  const auto* const type = detail::find_dlpack_device_type(device_type);
+using detail::DlpackDeviceType;
+
+std::int32_t device_type_of(const Buffer& buffer, const spi::Segment* segment) {
+  if (segment && segment->dlpack_device != 0) return segment->dlpack_device;
+  const KindInfo* info = buffer.device().find(buffer.kind());
+  return info ? info->dlpack_device : std::int32_t{kDLCPU};
+}
+
+void* data_of(const detail::Operand& opened, const DlpackDeviceType* type, std::size_t byte_offset) {
+  using Address = DlpackDeviceType::Address;
+  const spi::Segment& segment = *opened.block->segment;
+  const std::size_t at = opened.begin + byte_offset;
   if (type && type->address == Address::device) {
-    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.device_address() + byte_offset));
+    const std::uint64_t address = segment.address == 0 ? 0 : segment.address + at;
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
   }
-  if (type && type->address == Address::host) return buffer.host_data() + byte_offset;
-  throw Error(Errc::unsupported, "Tensor::to_dlpack: " + buffer.device().state().describe() + " memory of kind " +
-                                     std::string(to_string(buffer.kind())) +
+  if (type && type->address == Address::host) return segment.host ? segment.host + at : nullptr;
+  throw Error(Errc::unsupported, "Tensor::to_dlpack: " + segment.device->describe() + " memory of kind " +
+                                     std::string(to_string(segment.kind)) +
                                      " is not addressable by other frameworks; copy it to a host-visible kind first");
 }
 
 }  // namespace
 
 DlpackDevice dlpack_device(const Buffer& buffer) {
-  const auto location = buffer.location();
-  std::int32_t type = location.segment ? location.segment->dlpack_device : 0;
-  if (type == 0) {
-    const KindInfo* info = buffer.device().find(buffer.kind());
-    type = info ? info->dlpack_device : std::int32_t{kDLCPU};
-  }
+  const std::int32_t type = device_type_of(buffer, buffer.location().segment);
   const auto* const known = detail::find_dlpack_device_type(type);
   return {type, known && known->numbered ? buffer.device().ordinal() : 0};
 }
@@ -72,23 +69,36 @@ std::string_view dlpack_device_name(std::int32_t type) noexcept {
 }
 
 ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const {
-  const auto label = dlpack_device(buffer_);
-  auto owner = std::make_unique<Export>(layout_, buffer_.share(), stream);
-  const bool empty = layout_.elements() == 0;
+  const auto opened = detail::open_operand("Tensor::to_dlpack", buffer_);
+  auto& consumer = stream.state();
+  spi::Block& block = *opened.block;
+  const bool read_only = options.read_only || (block.segment && block.segment->read_only);
+  const std::int32_t device_type = device_type_of(buffer_, block.segment);
+  const auto* const type = detail::find_dlpack_device_type(device_type);
+
+  Export::Owner owner = Export::take(layout_);
+  block.owners.fetch_add(1, std::memory_order_relaxed);
+  owner->hold(block);
+  // The memory keeps its allocation stream and ends in order of it. Only an application's stream has to be named.
+  const bool at_home = &consumer == block.stream;
+  if (!at_home || consumer.has_work_from_outside()) owner->consumer = stream;
   DLManagedTensorVersioned& managed = owner->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = owner.get();
-  managed.deleter = [](DLManagedTensorVersioned* tensor) { delete_export(tensor); };
-  if (options.read_only || buffer_.is_read_only()) managed.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  managed.deleter = &delete_export;
+  managed.flags = read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   DLTensor& tensor = managed.dl_tensor;
-  tensor.data = empty ? nullptr : data_of(buffer_, label.type, layout_.byte_offset);
-  tensor.device = {static_cast<DLDeviceType>(label.type), label.id};
+  const bool empty = opened.size == 0 || std::ranges::find(layout_.shape, 0) != layout_.shape.end();
+  tensor.data = empty ? nullptr : data_of(opened, type, layout_.byte_offset);
+  tensor.device = {static_cast<DLDeviceType>(device_type), type && type->numbered ? buffer_.device().ordinal() : 0};
   tensor.ndim = static_cast<std::int32_t>(layout_.shape.size());
   tensor.dtype = {layout_.dtype.code, layout_.dtype.bits, layout_.dtype.lanes};
-  tensor.shape = owner->layout.shape.data();
-  tensor.strides = owner->layout.strides.data();
-  owner->buffer.block()->used(stream.state(), 0);
-  buffer_.order_after_uses(stream);
+  tensor.shape = owner->shape();
+  tensor.strides = owner->strides();
+  tensor.byte_offset = 0;
+  if (!at_home) block.used(consumer, 0);
+  if (at_home && block.never_left_home()) return ManagedTensor(&owner.release()->managed);
+  for (const spi::Point& use : block.uses_before(consumer)) consumer.put(spi::WaitOp{use.stream, use.value});
   return ManagedTensor(&owner.release()->managed);
 }
 

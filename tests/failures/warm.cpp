@@ -4,6 +4,8 @@
 #include <ostream>
 #include <utility>
 
+#include "weir/dlpack.hpp"
+
 namespace weir::test {
 namespace {
 
@@ -46,10 +48,22 @@ void many_owners(WarmPool& warm) {
   }
 }
 
+// To a consumer on the stream of the memory. Vulkan's memory goes to no framework.
+void exports(WarmPool& warm) {
+  if (!warm.tensor) warm.tensor = warm.pool->allocate(4096, warm.stream).view(f32, {2, 4, 8, 16});
+  constexpr std::int32_t vulkan = 7;  // kDLVulkan
+  if (dlpack_device(warm.tensor->buffer()).type == vulkan) return;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const ManagedTensor one = warm.tensor->to_dlpack(warm.stream), two = warm.tensor->to_dlpack(warm.stream);
+    (void)warm.tensor->to_dlpack(warm.stream);
+  }
+}
+
 constexpr WarmPath paths[] = {{"one_stream", &one_stream},
                               {"churn", &churn},
                               {"two_streams", &two_streams},
-                              {"many_owners", &many_owners}};
+                              {"many_owners", &many_owners},
+                              {"exports", &exports}};
 
 }  // namespace
 

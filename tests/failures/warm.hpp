@@ -4,12 +4,14 @@
 // kernel or operator new for anything: tests count that where they stand between weir and those.
 
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "weir/buffer.hpp"
 #include "weir/pool.hpp"
+#include "weir/tensor.hpp"
 
 namespace weir::test {
 
@@ -20,6 +22,7 @@ struct WarmPool {
   PoolPtr pool;
   Stream stream, other;
   std::vector<Buffer> window;
+  std::optional<Tensor> tensor;
 };
 
 struct WarmPath {

@@ -41,7 +41,8 @@ struct WEIR_API Block {
   Block* next = nullptr;               ///< free list of the resource
 
  private:
-  sync::Plain<Uses*> uses_ = nullptr;  // made with the first use; one point per stream but the allocation stream
+  // Made with the first use by a stream but the allocation stream, of which each has one point. Changed inside.
+  sync::Atomic<Uses*> uses_{nullptr};
 
  public:
   sync::Atomic<std::uint32_t> owners{1};  ///< Buffers and slices; the last one gives the block back
@@ -49,7 +50,7 @@ struct WEIR_API Block {
   Block() noexcept = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-  ~Block() { delete uses_; }
+  ~Block() { delete recorded(); }
 
   /// Record that `user` uses the memory up to `value`. Thread-safe; needs no atomics for the allocation stream. Only
   /// the first use by a stream allocates memory: a caller that must not fail later records value 0 before.
@@ -62,11 +63,18 @@ struct WEIR_API Block {
   /// Return the recorded uses and the allocation stream's present position. A stream that waits for all of these sees
   /// every write so far.
   [[nodiscard]] std::vector<Point> uses();
+  /// Return those of uses() for which `follower` has to wait: of other streams, and not complete yet.
+  [[nodiscard]] std::vector<Point> uses_before(const StreamState& follower);
+  /// Return whether no stream but the allocation stream has ever used the block, and nobody is about to say so.
+  [[nodiscard]] bool never_left_home() const noexcept {
+    return uses_.load(std::memory_order_acquire) == nullptr && busy_.load(std::memory_order_relaxed) == 0;
+  }
   /// Have the driver record the uses, too, so that nobody needs the streams to find out when the uses are over.
   void mark_uses() noexcept;
   /// Return whether no stream but the allocation stream has a use on record.
   [[nodiscard]] bool only_at_home() const noexcept {
-    return (!uses_ || uses_->empty()) && busy_.load(std::memory_order_relaxed) == 0;
+    const Uses* const uses = recorded();
+    return (!uses || uses->empty()) && busy_.load(std::memory_order_relaxed) == 0;
   }
 
   // For a block without owners.
@@ -74,10 +82,10 @@ struct WEIR_API Block {
   /// Return the recorded uses; null when there never were any.
   [[nodiscard]] Uses* take_uses() noexcept {
     leave_parent();
-    return uses_;
+    return recorded();
   }
   /// Return what take_uses() returned, for the resource that has closed the block.
-  [[nodiscard]] Uses* taken_uses() noexcept { return uses_; }
+  [[nodiscard]] Uses* taken_uses() noexcept { return recorded(); }
   /// Keep the recorded streams instead of using them. Nobody adds to the record any more.
   void keep_uses() noexcept {
     if (Uses* const uses = take_uses()) uses->keep();
@@ -89,6 +97,8 @@ struct WEIR_API Block {
 
  private:
   friend class BlockGuard;
+  /// For those who are inside, and for a block without owners.
+  [[nodiscard]] Uses* recorded() const noexcept { return uses_.load(std::memory_order_relaxed); }
   void record(StreamState& user, std::uint64_t value, Points::How how);
   void add(StreamState& user, std::uint64_t value, Points::How how);
   void rebuild() noexcept;

@@ -127,10 +127,14 @@ class StreamState {
   std::uint64_t mark();
   /// Return the last value given out; costs one load. Work from outside weir may come after it.
   std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
+  /// Return whether others put work here natively (`foreign()`).
+  [[nodiscard]] bool has_work_from_outside() const noexcept { return foreign(); }
   /// On a stream on which others put work, cover what they have put there so far. Called by an owner of memory that was
   /// allocated here, before it gives the memory back or leaves the memory to another owner: nobody may ask the stream
   /// later, when nobody names it any more.
-  void mark_outside() noexcept;
+  void mark_outside() noexcept {
+    if (foreign()) (void)position();
+  }
   /// The same, but only if nobody names the stream. Otherwise the last one that names it marks this work.
   void mark_forgotten() noexcept;
   /// The same for an owner of memory that was used here up to `value`: make sure that the point is marked.
