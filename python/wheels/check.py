@@ -23,7 +23,8 @@ SYSTEM_PATHS = ("/proc/", "/sys/", "/dev/")  # the same on every machine
 
 ARCHIVE_FOLDERS = {"backends", "cmake", "include", "python", "src"}
 ARCHIVE_FILES = {"CHANGELOG.md", "CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
-ARCHIVE_SUFFIXES = {".cpp", ".hpp", ".inc", ".cmake", ".in", ".txt", ".map", ".md", ".py", ".pyi", ".typed"}
+ARCHIVE_SUFFIXES = {".cpp", ".hpp", ".inc", ".cmake", ".in", ".txt", ".map", ".md", ".py", ".pyi", ".typed",
+                    ".comp"}  # the source of shaders that an .inc has in binary
 ARCHIVE_MOST = 1_000_000  # bytes
 
 

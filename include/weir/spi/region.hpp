@@ -25,7 +25,8 @@ struct Region {
   std::size_t row_bytes = 0;                ///< > 0; contiguous on both sides
   std::vector<RegionDimension> dimensions;  ///< the one with the largest dst_step first
 
-  [[nodiscard]] std::size_t rows() const noexcept {  ///< the product of all counts
+  /// Return the product of all counts.
+  [[nodiscard]] std::size_t rows() const noexcept {
     std::size_t product = 1;
     for (const RegionDimension& dimension : dimensions) product *= dimension.count;
     return product;
