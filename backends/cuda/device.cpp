@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "context_scope.hpp"
+#include "stream.hpp"
 #include "weir/error.hpp"
 
 namespace weir::cuda {
@@ -104,6 +105,10 @@ EventPool& Gpu::events() {
 
 ValueGates& Gpu::gates() {
   return once(gates_, [&] { return new ValueGates(*this); });
+}
+
+GpuStream& Gpu::whole_context() {
+  return once(whole_context_, [&] { return GpuStream::create_for_context(*this); });
 }
 
 std::optional<spi::DeviceMemory> Gpu::memory() noexcept {

@@ -15,6 +15,8 @@
 
 namespace weir::cuda {
 
+class GpuStream;
+
 /// The primary context is retained on first use and never released, because other libraries share it and process exit
 /// takes it down. Everything here is thread-safe.
 class Gpu final : public spi::DeviceState {
@@ -27,8 +29,9 @@ class Gpu final : public spi::DeviceState {
   [[nodiscard]] bool waits_for_values() const noexcept { return waits_for_values_; }
 
   CUcontext context();
-  EventPool& events();  ///< of the primary context
-  ValueGates& gates();  ///< for streams that wait for what only the host can see
+  EventPool& events();         ///< of the primary context
+  ValueGates& gates();         ///< for streams that wait for what only the host can see
+  GpuStream& whole_context();  ///< whose points cover all work of the primary context
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 
@@ -47,6 +50,7 @@ class Gpu final : public spi::DeviceState {
   std::atomic<CUcontext> context_{nullptr};
   std::atomic<EventPool*> events_{nullptr};
   std::atomic<ValueGates*> gates_{nullptr};
+  std::atomic<GpuStream*> whole_context_{nullptr};
   LentStreams lent_streams_{*this};
   DriverPools pools_;
 };

@@ -23,6 +23,7 @@ struct Driver {
 #undef WEIR_CUDA_SYMBOL
   former::MemPrefetchAsync MemPrefetchAsync = nullptr;
   decltype(&::cuStreamGetGreenCtx) StreamGetGreenCtx = nullptr;  ///< null before 12.4
+  decltype(&::cuCtxRecordEvent) CtxRecordEvent = nullptr;        ///< null before 12.5
   int version = 0;  ///< of the CUDA interface: 1000 × major + 10 × minor
 };
 

@@ -40,8 +40,8 @@ void refuse_captured(CUstream native, const spi::DeviceState& device) {
                                      " is being captured; weir cannot put work on it until that ends");
 }
 
-GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned)
-    : StreamState(gpu), context_(context), native_(native), owned_(owned), foreign_(!owned) {
+GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, Sort sort)
+    : StreamState(gpu), context_(context), native_(native), sort_(sort), foreign_(sort == Sort::borrowed) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
   events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
   if (context != gpu.context() && driver().StreamGetGreenCtx) {
@@ -61,11 +61,21 @@ GpuStream* GpuStream::create(Gpu& gpu) {
   CUstream native = nullptr;
   check(driver().StreamCreate(&native, CU_STREAM_NON_BLOCKING), "cuStreamCreate", gpu);
   try {
-    return new GpuStream(gpu, gpu.context(), native, true);
+    return new GpuStream(gpu, gpu.context(), native, Sort::owned);
   } catch (...) {
     (void)destroy_stream(native);
     throw;
   }
+}
+
+GpuStream* GpuStream::create_for_context(Gpu& gpu) {
+  return new GpuStream(gpu, gpu.context(), CU_STREAM_LEGACY, Sort::whole_context);
+}
+
+spi::Ref<spi::StreamState> GpuStream::stand_in() {
+  const bool lives_on = sort_ != Sort::borrowed || native_ == CU_STREAM_LEGACY || owner_;
+  if (lives_on || context_ != gpu().context() || !driver().CtxRecordEvent) return {};
+  return spi::Ref<spi::StreamState>::retain(&gpu().whole_context());
 }
 
 // From now on the application may destroy its stream, and the driver may reuse the handle.
@@ -74,7 +84,7 @@ void GpuStream::do_close() noexcept {
 }
 
 void GpuStream::destroy() noexcept {
-  if (owned_) {  // this does not wait: the driver ends the stream when its work is done
+  if (sort_ == Sort::owned) {  // this does not wait: the driver ends the stream when its work is done
     const ReleaseScope scope(context_, device());
     if (scope) {
       see_if_idle(native_);
@@ -130,9 +140,8 @@ void GpuStream::do_mark(std::uint64_t value) {
   }
   EventRef event;
   try {
-    const Turn turn(*this);
     event = events_->take();
-    answered(driver().EventRecord(event->handle, turn.handle()), "cuEventRecord");
+    record(event->handle);
   } catch (const ProcessEnds&) {
     const std::scoped_lock lock(mutex_);
     completed_ = everything;
@@ -142,6 +151,18 @@ void GpuStream::do_mark(std::uint64_t value) {
   if (markers_.size() >= ask_at_) bound_markers();
   markers_.push_back({value, std::move(event)});
   last_marked_ = value;
+}
+
+// While somebody captures a stream of the context, cuCtxRecordEvent fails and spoils the capture. The question about
+// the legacy stream finds captures of blocking streams and spoils nothing. Nobody can ask about others.
+void GpuStream::record(CUevent event) {
+  if (sort_ != Sort::whole_context) {
+    const Turn turn(*this);
+    return answered(driver().EventRecord(event, turn.handle()), "cuEventRecord");
+  }
+  const ContextScope scope(context_);
+  refuse_captured(CU_STREAM_LEGACY, device());
+  answered(driver().CtxRecordEvent(context_, event), "cuCtxRecordEvent");
 }
 
 // Perhaps nobody ever asks about these markers, so their number is bounded. Beyond the bound, every other marker is

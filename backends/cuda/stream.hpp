@@ -22,9 +22,15 @@ namespace weir::cuda {
 class GpuStream final : public spi::StreamState {
  public:
   static GpuStream* create(Gpu& gpu);
+  /// Make a timeline on which no work is put, and whose points cover all work of the primary context. It has no native
+  /// stream. Needs cuCtxRecordEvent.
+  static GpuStream* create_for_context(Gpu& gpu);
   /// Return the timeline of `native`. While a timeline of that stream is alive, it is always that one. `owner` is kept
   /// until the timeline ends. Throws incompatible when the stream is of another device.
   static spi::Ref<spi::StreamState> borrow(Gpu& gpu, CUstream native, std::shared_ptr<void> owner);
+
+  /// Return the timeline of everything in the context, for streams that applications may destroy.
+  spi::Ref<spi::StreamState> stand_in() override;
 
   /// Return how many exist, of all devices. For tests that wait until the last owners have released them.
   static std::size_t count() noexcept;
@@ -80,7 +86,9 @@ class GpuStream final : public spi::StreamState {
     EventRef event;
   };
 
-  GpuStream(Gpu& gpu, CUcontext context, CUstream native, bool owned);
+  enum class Sort : std::uint8_t { owned, borrowed, whole_context };
+  GpuStream(Gpu& gpu, CUcontext context, CUstream native, Sort sort);
+  void record(CUevent event);
 
   void bound_markers();
   void drop_finished_markers();
@@ -104,7 +112,7 @@ class GpuStream final : public spi::StreamState {
   Counted counted_;  // first, so that it ends after everything else
   CUcontext context_;
   CUstream native_;
-  bool owned_;
+  Sort sort_;
   std::uint64_t thread_ = 0;  // the thread whose per-thread stream it is; 0 for all other streams
   unsigned long long driver_id_ = 0;
   std::atomic<bool> foreign_;

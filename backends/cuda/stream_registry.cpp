@@ -46,7 +46,7 @@ spi::Ref<spi::StreamState> GpuStream::borrow(Gpu& gpu, CUstream native, std::sha
   }
   refuse_captured(native, gpu);
   auto found =
-      StreamRegistry::get().find_or_add(context, native, [&] { return new GpuStream(gpu, context, native, false); });
+      StreamRegistry::get().find_or_add(context, native, [&] { return new GpuStream(gpu, context, native, GpuStream::Sort::borrowed); });
   if (owner) {
     auto& stream = static_cast<GpuStream&>(*found);
     const std::scoped_lock lock(stream.mutex_);

@@ -84,6 +84,13 @@ struct VmmOptions {
 /// never given out again. `owner`, if given, is kept at least until the use has ended and nobody waits for a point of
 /// the stream any more. If a stream is borrowed with several owners, the first one is kept.
 ///
+/// A stream that Tensor::to_dlpack names as its consumer's is not in use by that export after the call. When the export
+/// ends, its memory waits for all work that is on the device by then, in the primary context, work of streams that were
+/// destroyed included. That needs a driver of CUDA 12.5 or newer; with an older one, and for streams of other contexts,
+/// the stream is in use until the export ends. The driver is asked about such memory only when somebody wants it. While
+/// a stream that does not synchronize with the legacy stream is being captured anywhere in the context, asking makes
+/// that capture fail, which the driver gives no way to foresee.
+///
 /// The application's work and weir's work run in the order in which they were put on the stream. Nothing is held back
 /// in software. A wait for a point of another backend makes the stream wait on the device until a host thread has seen
 /// that point. A wait for a CUDA point that weir still holds back on another stream returns once the driver has that

@@ -16,15 +16,15 @@ namespace weir {
 /// invalid_argument; incompatible for another major version; unsupported for a device that no backend knows. The caller
 /// must have ordered the producer's work before `stream`. The deleter runs after all recorded uses are complete.
 [[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream);
-/// The same for the unversioned struct of DLPack before 1.0.
-[[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream);
-
-/// The DLDevice of a buffer's memory: {type, id}.
-struct DlpackDevice {
-  std::int32_t type;  ///< DLDeviceType, for example 1 for the CPU, 2 for CUDA
-  std::int32_t id;    ///< index of the device where the type is CUDA or Vulkan, else 0
-  friend bool operator==(const DlpackDevice&, const DlpackDevice&) = default;  ///< whether type and id are equal
+/// What is known about a tensor of DLPack before 1.0, which cannot say that it is read-only.
+enum class LegacyAccess : std::uint8_t {
+  read_write,  ///< the producer allows writes
+  read_only,   ///< perhaps the producer allows none: copies and fills into the tensor are refused
 };
+/// The same for the unversioned struct of DLPack before 1.0.
+[[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream,
+                                          LegacyAccess access = LegacyAccess::read_write);
+
 /// Return the DLDevice that an export of `buffer` names. Throws closed.
 [[nodiscard]] WEIR_API DlpackDevice dlpack_device(const Buffer& buffer);
 /// Return the name of a DLDeviceType without its prefix: "CUDAHost". Empty for one that no memory of weir has.

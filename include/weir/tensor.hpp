@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -12,36 +13,9 @@
 #include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/layout.hpp"
+#include "weir/managed_tensor.hpp"
 
 namespace weir {
-
-/// Options of an export. The defaults export the tensor as it is, without a copy.
-struct DlpackOptions {
-  bool read_only = false;  ///< mark the tensor read-only; consumers of DLPack before 1.0 then cannot take it
-};
-
-/// Owner of a DLPack tensor that nobody has consumed yet. Hand the tensor over with release(); the consumer then calls
-/// its deleter.
-class WEIR_API ManagedTensor {
- public:
-  /// Take over `tensor`, which may be null.
-  explicit ManagedTensor(DLManagedTensorVersioned* tensor) noexcept : tensor_(tensor) {}
-  /// Take over the tensor of `other`, which is empty afterwards.
-  ManagedTensor(ManagedTensor&& other) noexcept;
-  /// Exchange the tensors of the two.
-  ManagedTensor& operator=(ManagedTensor&& other) noexcept;
-  /// Call the deleter of a tensor that was not handed over.
-  ~ManagedTensor();
-  [[nodiscard]] DLManagedTensorVersioned* get() const noexcept { return tensor_; }  ///< null once it is handed over
-  /// Hand the tensor over: from now on the caller sees to its deleter.
-  [[nodiscard]] DLManagedTensorVersioned* release() noexcept;
-  /// Hand the tensor over in the unversioned struct of DLPack before 1.0. Throws incompatible for read-only tensors,
-  /// which that struct cannot express.
-  [[nodiscard]] DLManagedTensor* release_legacy();
-
- private:
-  DLManagedTensorVersioned* tensor_ = nullptr;
-};
 
 /// Array over a Buffer, whose ownership it shares. A Tensor is a value that is as cheap as its layout.
 class WEIR_API Tensor {
@@ -87,11 +61,24 @@ class WEIR_API Tensor {
             static_cast<std::size_t>(layout_.elements())};
   }
 
-  /// Export the tensor without a copy. `stream` is the *consumer's* stream: its later work is ordered after every use
-  /// of the memory so far (Buffer::order_after_uses). The memory's reuse is ordered after the work that is on `stream`
-  /// when the deleter runs. The exported tensor owns the memory until its deleter runs, on any thread. Its DLPack
-  /// device is that of the memory; see KindInfo.
-  [[nodiscard]] ManagedTensor to_dlpack(const Stream& stream, const DlpackOptions& options = {}) const;
+  /// Export the tensor, without a copy unless `options` ask for one. `stream` is the *consumer's* stream: its later
+  /// work is ordered after every use of the memory so far (Buffer::order_after_uses). The memory's reuse is ordered
+  /// after the work that is on `stream` when the deleter runs. The exported tensor owns the memory until its deleter
+  /// runs, on any thread. Without DlpackOptions::device it names the device of the memory; see KindInfo. Called on a
+  /// tensor that ends anyway, it takes over its ownership. Throws incompatible when the memory cannot be shown as the
+  /// options ask, unsupported for memory that DLPack cannot show, closed.
+  ///@{
+  [[nodiscard]] ManagedTensor to_dlpack(const Stream& stream, const DlpackOptions& options = {}) const&;
+  [[nodiscard]] ManagedTensor to_dlpack(const Stream& stream, const DlpackOptions& options = {}) &&;
+  ///@}
+  /// Wait until every use of the memory so far is complete, and export the tensor to a consumer that knows no streams,
+  /// like NumPy. It may use the memory until it calls the deleter; the reuse needs no more order. Otherwise like
+  /// to_dlpack.
+  [[nodiscard]] ManagedTensor to_dlpack_after_wait(const DlpackOptions& options = {}) const;
+  /// Lend the tensor for a call, as memory of its own device or of `device`. Order is as with to_dlpack, but the caller
+  /// says later with Buffer::use_on up to where `stream` used the memory. Throws what to_dlpack throws.
+  [[nodiscard]] BorrowedTensor lend_dlpack(const Stream& stream,
+                                           std::optional<DlpackDevice> device = std::nullopt) const;
 
  private:
   [[nodiscard]] std::byte* host_elements(DType type, std::size_t alignment, bool writes) const;

@@ -22,6 +22,7 @@ void bind_streams(nb::module_& m);
 void bind_resources(nb::module_& m);
 void bind_buffers(nb::module_& m);
 void bind_tensors(nb::module_& m);
+void bind_exchange(nb::module_& m);
 void bind_ipc(nb::module_& m);
 
 /// Convert a Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
@@ -34,10 +35,24 @@ inline std::size_t count(std::int64_t value, const char* what) {
 /// first.
 bool wait_for(const Event& event, std::optional<double> seconds);
 
+/// Gives the GIL up, and takes it back with end().
+class WithoutGil {
+ public:
+  WithoutGil() noexcept : state_(PyEval_SaveThread()) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() { end(); }
+  /// Return with the GIL; or never, on a daemon thread that outlives the interpreter.
+  void end() noexcept;
+
+ private:
+  PyThreadState* state_;
+};
+
 /// Run `f` without the GIL. Nothing in it may touch a Python object that another thread can reach.
 template <class F>
 decltype(auto) without_gil(F&& f) {
-  nb::gil_scoped_release released;
+  const WithoutGil released;
   return f();
 }
 

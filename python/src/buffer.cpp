@@ -127,7 +127,7 @@ void fill(const Buffer& self, nb::int_ value, const Stream& stream, int width, s
 void close(Buffer& self, std::optional<Stream> stream) {
   Buffer last = std::move(self);
   without_gil([&] { stream ? last.close(*stream) : last.close(); });
-  Owner::drop_released();
+  make_pending_calls();
 }
 
 Tensor view(const Buffer& self, nb::handle dtype, std::optional<nb::object> shape, std::int64_t byte_offset) {

@@ -74,14 +74,14 @@ void bind_devices(nb::module_& m) {
         return "<weir.BackendInfo '" + b.name + "' " + std::to_string(b.devices.size()) + " devices>";
       });
 
-  m.def("backends", &backends, nb::call_guard<nb::gil_scoped_release>(), "Every backend of this build.");
-  m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("backends", &backends, nb::call_guard<WithoutGil>(), "Every backend of this build.");
+  m.def("devices", &devices, nb::call_guard<WithoutGil>(),
         "Every device of every backend: cuda, then vulkan, then host.");
   m.def("host_device", &host_device, "The host. Never touches a GPU driver.");
   m.def(
       "device", [](const std::string& id) { return without_gil([&] { return device(id); }); }, nb::arg("id"),
       "The device named 'backend' or 'backend:ordinal'.");
-  m.def("best_device", &best_device, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("best_device", &best_device, nb::call_guard<WithoutGil>(),
         "WEIR_DEVICE if set, else a CUDA device, else a GPU of Vulkan, else the host, else a CPU driver of Vulkan.");
 }
 

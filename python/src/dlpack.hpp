@@ -15,4 +15,10 @@ PyMethodDef* tensor_dlpack_methods();
 /// managed memory.
 Tensor from_dlpack(nb::handle object, nb::handle stream);
 
+/// Take over a tensor whose work is in order of `stream` already. Ownership moves even when this throws.
+Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream);
+
+/// Return DLPack's table of C functions for objects of class Tensor.
+nb::capsule exchange_api();
+
 }  // namespace weir::python

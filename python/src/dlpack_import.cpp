@@ -3,9 +3,16 @@
 
 #include <dlpack/dlpack.h>
 
+#include <array>
+#include <exception>
+#include <memory>
+
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
+#include "dlpack_names.hpp"
 #include "ordering.hpp"
+#include "owners.hpp"
+#include "weir/spi/dlpack.hpp"
 
 namespace weir::python {
 namespace {
@@ -16,7 +23,7 @@ Stream stream_for(nb::handle stream, DlpackDevice device) {
   if (!stream.is_none()) return nb::cast<Stream>(stream);
   if (device.type == kDLCUDA) return cuda_stream(weir::device("cuda:" + std::to_string(device.id)), cuda_legacy_stream);
   if (device.type == kDLCUDAManaged) return cuda_stream(weir::device("cuda"), cuda_legacy_stream);
-  return Stream{host_device()};
+  return host_stream();
 }
 
 /// The consumer's stream, and what the producer is told as `stream`: a handle for CUDA memory, otherwise nothing. If
@@ -41,19 +48,69 @@ Consumer consumer_for(nb::handle stream, DlpackDevice device) {
   return consumer;
 }
 
+/// Call a method of `object`, with values for the keywords of the tuple `names`.
+nb::object call(nb::handle object, Name method, std::array<PyObject*, 2> values = {}, nb::handle names = {}) {
+  const std::array arguments{object.ptr(), values[0], values[1]};
+  PyObject* const result = PyObject_VectorcallMethod(interned(method), arguments.data(), 1, names.ptr());
+  if (!result) throw nb::python_error();
+  return nb::steal(result);
+}
+
+/// Return the names as a tuple that lives as long as the process.
+template <class... Names>
+nb::handle keywords(Names... names) {
+  PyObject* const tuple = PyTuple_Pack(sizeof...(names), interned(names)...);
+  if (!tuple) throw nb::python_error();
+  return tuple;
+}
+
 /// Ask any producer for a capsule. Newer producers know max_version; older ones refuse the keyword, and are asked again
 /// without it.
-nb::object capsule_from(nb::handle object, const Consumer& consumer) {
-  nb::dict arguments;
-  if (consumer.handle) arguments["stream"] = nb::int_(*consumer.handle);
-  arguments["max_version"] = nb::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+nb::object capsule_from(nb::handle object, std::optional<std::uintptr_t> stream) {
+  static const nb::handle version_only = keywords(Name::max_version), stream_only = keywords(Name::stream);
+  static const nb::handle both = keywords(Name::max_version, Name::stream);
+  static const nb::handle version = nb::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).release();
+  const nb::object handle = stream ? nb::object(nb::int_(*stream)) : nb::object();
   try {
-    return object.attr("__dlpack__")(**arguments);
+    return call(object, Name::dlpack, {version.ptr(), handle.ptr()}, stream ? both : version_only);
   } catch (nb::python_error& e) {
     if (!e.matches(PyExc_TypeError)) throw;
   }
-  PyDict_DelItemString(arguments.ptr(), "max_version");
-  return object.attr("__dlpack__")(**arguments);
+  return call(object, Name::dlpack, {handle.ptr()}, stream ? stream_only : nb::handle());
+}
+
+/// Give a producer's tensor back with the GIL, because its deleter may want it. A deleter that waits for the GIL when
+/// the interpreter has ended would end its thread.
+template <class Managed>
+void give_back(void* managed) {
+  auto* const tensor = static_cast<Managed*>(managed);
+  try {
+    if (tensor->deleter) tensor->deleter(tensor);
+  } catch (const std::exception& thrown) {
+    report({{}, "the deleter of a DLPack tensor", thrown.what()});
+  }
+}
+
+template <class Managed>
+Tensor import(Managed* managed, bool read_only, const Stream& stream) {
+  const DLTensor& from = managed->dl_tensor;
+  const spi::ImportedTensor tensor{
+      .device = {static_cast<std::int32_t>(from.device.device_type), from.device.device_id},
+      .dtype = {from.dtype.code, from.dtype.bits, from.dtype.lanes},
+      .dimensions = from.ndim,
+      .shape = from.shape,
+      .strides = from.strides,
+      .data = reinterpret_cast<std::uintptr_t>(from.data),
+      .byte_offset = from.byte_offset};
+  struct Unless {
+    Managed* managed;
+    bool releases = false;
+    ~Unless() {
+      if (!releases) give_back<Managed>(managed);
+    }
+  } taken{managed};
+  const auto release = [managed] { call_with_gil(&give_back<Managed>, managed); };
+  return spi::import_tensor(tensor, read_only, release, stream, taken.releases);
 }
 
 template <class Managed>
@@ -66,10 +123,11 @@ Managed* take(nb::handle capsule, const char* name, const char* used) {
 Tensor adopt(nb::handle capsule, const Stream& stream) {
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     auto* managed = take<DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
-    return weir::from_dlpack(managed, stream);
+    return take_over(managed, stream);
   }
+  // What cannot say that it is read-only may be so: JAX gives its immutable arrays like that.
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor"))
-    return weir::from_dlpack(take<DLManagedTensor>(capsule, "dltensor", "used_dltensor"), stream);
+    return import(take<DLManagedTensor>(capsule, "dltensor", "used_dltensor"), true, stream);
   const char* name = PyCapsule_CheckExact(capsule.ptr()) ? PyCapsule_GetName(capsule.ptr()) : nullptr;
   PyErr_Clear();
   if (name && std::string_view{name}.starts_with("used_dltensor"))
@@ -78,20 +136,41 @@ Tensor adopt(nb::handle capsule, const Stream& stream) {
 }
 
 DlpackDevice device_of(nb::handle object) {
-  const nb::object device = object.attr("__dlpack_device__")();
-  return {nb::cast<int>(nb::int_(device[0])), nb::cast<int>(nb::int_(device[1]))};
+  try {
+    const nb::object device = call(object, Name::dlpack_device);
+    return {nb::cast<int>(nb::int_(device[0])), nb::cast<int>(nb::int_(device[1]))};
+  } catch (nb::python_error& e) {
+    if (!e.matches(PyExc_AttributeError) || nb::hasattr(object, "__dlpack_device__")) throw;
+  }
+  throw nb::type_error((std::string{"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not "} +
+                        nb::inst_name(object).c_str())
+                           .c_str());
+}
+
+/// Return whether `object` is an array of NumPy, which is in memory of the host without asking.
+bool is_array_of_numpy(nb::handle object) {
+  static PyTypeObject* known = nullptr;  // kept for ever; guarded by the GIL
+  if (!known) {
+    PyObject* const numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+    PyObject* const type = numpy ? PyObject_GetAttrString(numpy, "ndarray") : nullptr;
+    if (!type) PyErr_Clear();
+    known = reinterpret_cast<PyTypeObject*>(type);
+  }
+  return known && Py_TYPE(object.ptr()) == known;
 }
 
 }  // namespace
 
+Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream) {
+  if (managed->version.major != DLPACK_MAJOR_VERSION) return weir::from_dlpack(managed, stream);  // refuses it
+  return import(managed, (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, stream);
+}
+
 Tensor from_dlpack(nb::handle object, nb::handle stream) {
   if (PyCapsule_CheckExact(object.ptr())) return adopt(object, stream_for(stream, {kDLCPU, 0}));
-  if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__"))
-    throw nb::type_error((std::string{"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not "} +
-                          nb::inst_name(object).c_str())
-                             .c_str());
-  const Consumer consumer = consumer_for(stream, device_of(object));
-  const nb::object capsule = capsule_from(object, consumer);
+  const bool on_host = is_array_of_numpy(object);
+  const Consumer consumer = consumer_for(stream, on_host ? DlpackDevice{kDLCPU, 0} : device_of(object));
+  const nb::object capsule = capsule_from(object, consumer.handle);
   if (consumer.producer_side) consumer.stream.wait(consumer.producer_side->record());
   return adopt(capsule, consumer.stream);
 }

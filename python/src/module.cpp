@@ -4,7 +4,28 @@
 #include "bind.hpp"
 #include "weir/version.hpp"
 
+namespace weir::python {
+namespace {
+
+/// The types of the module are those of the process, so that there is one module and one interpreter that has it.
+void allow_once() {
+  static bool loaded = false;  // guarded by the GIL
+  if (loaded)
+    throw nb::import_error(
+        "weir can be loaded once per process: not again after it was removed from sys.modules, and not by a second "
+        "interpreter");
+  loaded = true;
+}
+
+/// Objects that daemon threads and users' own cycles leave behind at the end are none of the module's mistakes.
+bool reports_leaks() { return nb::cast<bool>(nb::module_::import_("sys").attr("flags").attr("dev_mode")); }
+
+}  // namespace
+}  // namespace weir::python
+
 NB_MODULE(_weir, m) {
+  weir::python::allow_once();
+  nb::set_leak_warnings(weir::python::reports_leaks());
   m.doc() = "Memory shared by GPUs, CPUs, processes and frameworks.";
   m.attr("__version__") = WEIR_VERSION_STRING;
   weir::python::bind_errors(m);
@@ -12,6 +33,7 @@ NB_MODULE(_weir, m) {
   weir::python::bind_streams(m);
   weir::python::bind_resources(m);
   weir::python::bind_tensors(m);
+  weir::python::bind_exchange(m);
   weir::python::bind_buffers(m);
   weir::python::bind_ipc(m);
 }

@@ -9,22 +9,22 @@ namespace weir::python {
 
 void complete_on_host(const Buffer& buffer) {
   if (buffer.size() == 0) return;
-  for (const spi::Point& use : buffer.block()->uses_before(host_reader().state())) {
+  for (const spi::Point& use : buffer.block()->uses_before(nullptr)) {
     const Event event{spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value};
     if (!event.done()) wait_for(event, std::nullopt);
   }
-  const spi::Location at = buffer.location();
-  at.segment->before_host_read(at.offset, buffer.size());
+  spi::Segment& segment = *buffer.block()->segment;
+  if (!segment.host_coherent) segment.before_host_read(buffer.location().offset, buffer.size());
 }
 
-const Stream& host_reader() {
+const Stream& host_stream() {
   thread_local const Stream stream{host_device()};
   return stream;
 }
 
 Stream allocation_stream(const Buffer& buffer) {
   auto* stream = buffer.block()->stream;
-  return stream ? Stream{spi::Ref<spi::StreamState>::retain(stream)} : host_reader();
+  return stream ? Stream{spi::Ref<spi::StreamState>::retain(stream)} : host_stream();
 }
 
 }  // namespace weir::python

@@ -9,10 +9,10 @@ namespace weir::python {
 /// Wait without the GIL until every use of `buffer` recorded so far is complete and the host sees what devices wrote.
 void complete_on_host(const Buffer& buffer);
 
-/// Return the stream on which host readers of this thread are recorded.
-const Stream& host_reader();
+/// Return a stream of the host that this thread keeps, for memory whose work needs no stream of its own.
+const Stream& host_stream();
 
-/// Return the allocation stream of an open buffer; host_reader() when it has none.
+/// Return the allocation stream of an open buffer; host_stream() when it has none.
 Stream allocation_stream(const Buffer& buffer);
 
 }  // namespace weir::python

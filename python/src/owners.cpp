@@ -6,47 +6,48 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 
 namespace weir::python {
+namespace {
 
-struct Owner::Node {
-  PyObject* object;
-  Node* next = nullptr;
+struct Call {
+  void (*function)(void*);
+  void* argument;
+  Call* next = nullptr;
 };
 
-namespace {
-std::atomic<void*> released{nullptr};  // list of Owner::Node
+std::atomic<Call*> pending{nullptr};
 
-/// The stable ABI has no name for this question. Every Python answers it so far; without an answer, objects are dropped
+/// The stable ABI has no name for this question. Every Python answers it so far; without an answer, calls are made
 /// later.
 bool holds_the_gil() noexcept {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check && check() != 0;
 }
+
 }  // namespace
 
-Owner::Owner(nb::handle object) : node_{new Node{object.ptr()}} { object.inc_ref(); }
-
-void Owner::drop() noexcept {
+void call_with_gil(void (*function)(void*), void* argument) noexcept {
   if (!Py_IsInitialized()) return;
-  if (holds_the_gil()) {
-    const std::unique_ptr<Node> node{node_};
-    Py_DECREF(node->object);
-    return;
+  if (holds_the_gil()) return function(argument);
+  auto* const call = new (std::nothrow) Call{function, argument};
+  if (!call)
+    return report({std::make_error_code(std::errc::not_enough_memory), "giving up an object of Python",
+                   "there is no memory to remember it for a thread with the GIL, so it is never given up"});
+  call->next = pending.load(std::memory_order_relaxed);
+  while (!pending.compare_exchange_weak(call->next, call, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  void* head = released.load(std::memory_order_relaxed);
-  do node_->next = static_cast<Node*>(head);
-  while (!released.compare_exchange_weak(head, node_, std::memory_order_release, std::memory_order_relaxed));
-  // If the queue of pending calls is full, nothing is lost: the next wait or close empties the list.
-  Py_AddPendingCall([](void*) { return drop_released(), 0; }, nullptr);
+  // If Python's own queue is full, nothing is lost: the next wait or close makes the calls.
+  Py_AddPendingCall([](void*) { return make_pending_calls(), 0; }, nullptr);
 }
 
-void Owner::drop_released() noexcept {
-  auto* node = static_cast<Node*>(released.exchange(nullptr, std::memory_order_acquire));
-  while (node) {
-    const std::unique_ptr<Node> dropped{node};
-    node = node->next;
-    Py_DECREF(dropped->object);
+void make_pending_calls() noexcept {
+  Call* call = pending.exchange(nullptr, std::memory_order_acquire);
+  while (call) {
+    const std::unique_ptr<Call> mine{call};
+    call = call->next;
+    mine->function(mine->argument);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Python objects that own memory that weir uses. weir drops them on any thread, with or without the GIL. After the
-// interpreter has ended they are left alone.
+// What belongs to Python and is given up by weir, on any thread, with or without the GIL. After the interpreter has
+// ended it is left alone.
 
 #include <functional>
 
@@ -9,20 +9,24 @@
 
 namespace weir::python {
 
+/// Call `function(argument)` with the GIL: at once if this thread has it, otherwise soon, on a thread that has it.
+void call_with_gil(void (*function)(void*), void* argument) noexcept;
+/// Make the calls that threads without the GIL asked for. Needs the GIL.
+void make_pending_calls() noexcept;
+
 /// One reference to a Python object, to be dropped exactly once, on any thread.
 class Owner {
  public:
-  explicit Owner(nb::handle object);  ///< takes a new reference; needs the GIL
-  void drop() noexcept;               ///< at once with the GIL, otherwise soon, on a thread that has it
+  explicit Owner(nb::handle object) : object_{object.ptr()} { object.inc_ref(); }  ///< needs the GIL
+  void drop() noexcept {
+    call_with_gil([](void* object) { Py_DECREF(static_cast<PyObject*>(object)); }, object_);
+  }
   [[nodiscard]] std::function<void()> dropper() const {
     return [owner = *this]() mutable { owner.drop(); };
   }
-  /// Drop the references that threads without the GIL gave up. Needs the GIL.
-  static void drop_released() noexcept;
 
  private:
-  struct Node;
-  Node* node_;
+  PyObject* object_;
 };
 
 }  // namespace weir::python

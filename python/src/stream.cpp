@@ -37,7 +37,7 @@ bool wait_for(const Event& event, std::optional<double> seconds) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (end && Clock::now() >= *end) return false;
   }
-  Owner::drop_released();
+  make_pending_calls();
   return true;
 }
 

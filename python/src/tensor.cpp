@@ -59,8 +59,9 @@ PyType_Slot slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
 }  // namespace
 
 void bind_tensors(nb::module_& m) {
-  nb::class_<Tensor>(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
-                     "A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack.")
+  nb::class_<Tensor> tensor(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
+                            "A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack.");
+  tensor
       .def_prop_ro(
           "buffer", [](const Tensor& t) { return t.buffer().share(); }, "another owner of the same memory")
       .def_prop_ro(
@@ -105,10 +106,12 @@ void bind_tensors(nb::module_& m) {
         for (const std::int64_t extent : t.layout().shape) text += std::to_string(extent) + ",";
         return text + ") on " + t.buffer().device().id() + ">";
       });
+  tensor.attr("__dlpack_c_exchange_api__") = exchange_api();
   m.def("from_dlpack", &from_dlpack, nb::arg("obj").none(), nb::kw_only(), nb::arg("stream").none() = nb::none(),
         nb::sig("def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor"),
-        "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a new "
-        "stream of the host, or CUDA's legacy default stream.");
+        "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of "
+        "the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in "
+        "read-only, because they cannot say that they may be written.");
 }
 
 }  // namespace weir::python

@@ -223,3 +223,26 @@ def test_senseless_extents(extents):
     with pytest.raises((weir.Error, weir.OutOfMemory)):
         weir.from_dlpack(forged.capsule())
     assert forged.deleted == 1
+
+
+class Older:
+    """A producer of DLPack before 1.0, which cannot say whether its tensor may be written."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_what_cannot_say_that_it_is_read_only_is_not_written():
+    array = np.arange(12, dtype=np.int32)
+    tensor = weir.from_dlpack(Older(array))
+    assert tensor.is_read_only
+    with pytest.raises(weir.Error, match="read-only"):
+        tensor.buffer.fill(1, stream=weir.Stream(weir.host_device()))
+    assert (np.from_dlpack(tensor) == np.arange(12)).all()
+    assert not weir.from_dlpack(array).is_read_only

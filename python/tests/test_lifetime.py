@@ -14,9 +14,9 @@ import weir
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
-    """Run `code` in an interpreter of its own."""
+    """Run `code` in an interpreter of its own, which says on stderr what the module leaks."""
     return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+        [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -36,6 +36,7 @@ from ._weir import (
     host_device,
     make_resource,
     set_current_resource,
+    work_stream,
 )
 
 __all__ = [
@@ -63,4 +64,5 @@ __all__ = [
     "ipc",
     "make_resource",
     "set_current_resource",
+    "work_stream",
 ]

@@ -4,7 +4,7 @@
 import enum
 from collections.abc import Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Self, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType
@@ -275,6 +275,9 @@ def set_current_resource(device: Device, resource: MemoryResource | None) -> Mem
 class Tensor:
     """A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack."""
 
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
+    """DLPack's table of C functions. Its tensors are in order of the thread's work_stream."""
+
     def __dlpack__(
         self,
         *,
@@ -350,7 +353,17 @@ class Tensor:
 
 def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor:
     """Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a new
-    stream of the host, or CUDA's legacy default stream."""
+    stream of the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in
+    read-only, because they cannot say that they may be written."""
+
+class work_stream:
+    """Context in which DLPack's C exchange API puts this thread's work on `stream`: libraries that take tensors by it
+    launch there, and what they allocate is usable there at once. Without one, CUDA memory is in order of the legacy
+    default stream."""
+
+    def __init__(self, stream: Stream) -> None: ...
+    def __enter__(self) -> Stream: ...
+    def __exit__(self, *args: object) -> None: ...
 
 class Buffer:
     """Owner of a range of memory. Made by MemoryResource.allocate. The memory goes back when the last owner is

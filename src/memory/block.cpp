@@ -87,13 +87,13 @@ std::vector<Point> Block::uses() {
   return points;
 }
 
-std::vector<Point> Block::uses_before(const StreamState& follower) {
+std::vector<Point> Block::uses_before(const StreamState* follower) {
   std::vector<Point> points;
   if (!never_left_home()) {
     const BlockGuard guard(*this);
     if (const Uses* const uses = recorded()) points = uses->list_unreached(follower);
   }
-  if (!stream || stream == &follower) return points;
+  if (!stream || stream == follower) return points;
   const auto last = stream->position();
   if (!stream->reached(last)) points.push_back({Kept(*stream), last});
   return points;

@@ -91,7 +91,7 @@ void Buffer::use_on(const Stream& stream) const {
 
 void Buffer::order_after_uses(const Stream& stream) const {
   auto& state = stream.state();
-  for (const spi::Point& use : open_here("order_after_uses").uses_before(state))
+  for (const spi::Point& use : open_here("order_after_uses").uses_before(&state))
     state.put(spi::WaitOp{use.stream, use.value});
 }
 

@@ -28,10 +28,10 @@ std::vector<Point> Points::list() const {
   return points;
 }
 
-std::vector<Point> Points::list_unreached(const StreamState& follower) const {
+std::vector<Point> Points::list_unreached(const StreamState* follower) const {
   std::vector<Point> points;
   for (const Entry& entry : entries_) {
-    if (entry.stream != &follower && !entry.stream->known_reached(entry.value))
+    if (entry.stream != follower && !entry.stream->known_reached(entry.value))
       points.push_back({Kept(*entry.stream), entry.value});
   }
   return points;

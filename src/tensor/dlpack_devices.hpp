@@ -17,8 +17,8 @@ struct DlpackDeviceType {
   std::int32_t type;
   std::string_view name;     ///< without the prefix kDL
   std::string_view backend;  ///< whose memory it is
-  bool numbered;             ///< the id is the device's; otherwise it is 0, and every device of the backend reaches the memory
-  Address address;           ///< which address a tensor has; with none, neither exports nor imports are possible
+  bool numbered;    ///< the id is the device's; otherwise it is 0, and every device of the backend reaches the memory
+  Address address;  ///< which address a tensor has; with none, neither exports nor imports are possible
 };
 
 inline constexpr std::array dlpack_device_types{

@@ -2,7 +2,9 @@
 #include <dlpack/dlpack.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "copy/checks.hpp"
@@ -11,98 +13,168 @@
 #include "weir/dlpack.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
+#include "weir/spi/dlpack.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir {
 namespace {
 
+using detail::DlpackDeviceType;
 using detail::Export;
 
-// May run on any thread, without any interpreter's lock, and while the process ends.
+// Deleters may run on any thread, without any interpreter's lock, and while the process ends.
+
 void delete_export(DLManagedTensorVersioned* tensor) noexcept {
   Export::recycle(static_cast<Export*>(tensor->manager_ctx));
 }
 
-struct LegacyExport {
+void delete_legacy_export(DLManagedTensor* tensor) noexcept {
+  Export::recycle(static_cast<Export*>(tensor->manager_ctx));
+}
+
+// A tensor that others made, in the struct of DLPack before 1.0.
+struct Foreign {
   DLManagedTensor managed{};
   DLManagedTensorVersioned* whole;
 };
 
-void delete_legacy(DLManagedTensor* tensor) noexcept {
-  const std::unique_ptr<LegacyExport> owner(static_cast<LegacyExport*>(tensor->manager_ctx));
+void delete_foreign(DLManagedTensor* tensor) noexcept {
+  const std::unique_ptr<Foreign> owner(static_cast<Foreign*>(tensor->manager_ctx));
   if (owner->whole->deleter) owner->whole->deleter(owner->whole);
 }
 
-using detail::DlpackDeviceType;
-
-std::int32_t device_type_of(const Buffer& buffer, const spi::Segment* segment) {
-  if (segment && segment->dlpack_device != 0) return segment->dlpack_device;
-  const KindInfo* info = buffer.device().find(buffer.kind());
-  return info ? info->dlpack_device : std::int32_t{kDLCPU};
-}
-
-void* data_of(const detail::Operand& opened, const DlpackDeviceType* type, std::size_t byte_offset) {
+void* data_of(const detail::Operand& opened, DlpackDevice device, std::size_t byte_offset) {
   using Address = DlpackDeviceType::Address;
   const spi::Segment& segment = *opened.block->segment;
   const std::size_t at = opened.begin + byte_offset;
-  if (type && type->address == Address::device) {
-    const std::uint64_t address = segment.address == 0 ? 0 : segment.address + at;
-    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
-  }
-  if (type && type->address == Address::host) return segment.host ? segment.host + at : nullptr;
+  const auto* const type = detail::find_dlpack_device_type(device.type);
+  if (type && type->address == Address::device && segment.address != 0)
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(segment.address + at));
+  if (type && type->address == Address::host && segment.host) return segment.host + at;
   throw Error(Errc::unsupported, "Tensor::to_dlpack: " + segment.device->describe() + " memory of kind " +
                                      std::string(to_string(segment.kind)) +
                                      " is not addressable by other frameworks; copy it to a host-visible kind first");
 }
 
+bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
+  return opened.size == 0 || std::ranges::find(elements.shape, 0) != elements.shape.end();
+}
+
+// Everything but shape and strides.
+void describe(DLTensor& tensor, const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device) {
+  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, device, elements.byte_offset);
+  tensor.device = {static_cast<DLDeviceType>(device.type), device.id};
+  tensor.ndim = static_cast<std::int32_t>(elements.shape.size());
+  tensor.dtype = {elements.dtype.code, elements.dtype.bits, elements.dtype.lanes};
+  tensor.byte_offset = 0;
+}
+
+bool is_shown_by_host_address(DlpackDevice device) {
+  const auto* const type = detail::find_dlpack_device_type(device.type);
+  return type && type->address == DlpackDeviceType::Address::host;
+}
+
+void wait_for_uses(spi::Block& block, spi::StreamState& follower) {
+  for (const spi::Point& use : block.uses_before(&follower)) follower.put(spi::WaitOp{use.stream, use.value});
+}
+
+// Let the consumer wait, and record whose work comes before the end of the export. The memory keeps its allocation
+// stream and ends in order of it. The application may destroy a stream of its own as soon as this call is over.
+void order(Export& made, spi::Block& block, const Stream& stream) {
+  auto& consumer = stream.state();
+  const bool at_home = &consumer == block.stream;
+  if (at_home && !consumer.has_work_from_outside()) {
+    if (!block.never_left_home()) wait_for_uses(block, consumer);
+    return;
+  }
+  if (auto other = consumer.stand_in()) {
+    block.used(*other, 0);
+    made.outlive(std::move(other));
+  } else {
+    block.used(consumer, 0);
+    made.follow(stream);
+  }
+  wait_for_uses(block, consumer);
+}
+
+spi::Elements elements_of(const Layout& layout) {
+  return {layout.dtype, layout.shape, layout.strides, layout.byte_offset};
+}
+
+std::uint64_t flags_of(const DlpackOptions& options, const spi::DlpackRoute& route) {
+  return (options.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (route.copies ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
+}
+
+void wait_for_uses(const Buffer& buffer) {
+  spi::Block& block = *buffer.block();
+  for (const spi::Point& use : block.uses_before(nullptr)) {
+    const Event event(spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value);
+    event.wait();
+  }
+  if (block.segment) block.segment->before_host_read(block.offset + buffer.offset(), buffer.size());
+}
+
 }  // namespace
 
-DlpackDevice dlpack_device(const Buffer& buffer) {
-  const std::int32_t type = device_type_of(buffer, buffer.location().segment);
-  const auto* const known = detail::find_dlpack_device_type(type);
-  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
-}
-
-std::string_view dlpack_device_name(std::int32_t type) noexcept {
-  const auto* const known = detail::find_dlpack_device_type(type);
-  return known ? known->name : std::string_view{};
-}
-
-ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const {
-  const auto opened = detail::open_operand("Tensor::to_dlpack", buffer_);
-  auto& consumer = stream.state();
+ManagedTensor spi::export_elements(const Buffer& buffer, const Elements& elements, DlpackDevice device,
+                                   std::uint64_t flags, const Stream* consumer) {
+  const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
   spi::Block& block = *opened.block;
-  const bool read_only = options.read_only || (block.segment && block.segment->read_only);
-  const std::int32_t device_type = device_type_of(buffer_, block.segment);
-  const auto* const type = detail::find_dlpack_device_type(device_type);
-
-  Export::Owner owner = Export::take(layout_);
-  block.owners.fetch_add(1, std::memory_order_relaxed);
-  owner->hold(block);
-  // The memory keeps its allocation stream and ends in order of it. Only an application's stream has to be named.
-  const bool at_home = &consumer == block.stream;
-  if (!at_home || consumer.has_work_from_outside()) owner->consumer = stream;
+  Segment* const segment = block.segment;
+  Export::Owner owner = Export::take(elements.shape, elements.strides);
   DLManagedTensorVersioned& managed = owner->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = owner.get();
   managed.deleter = &delete_export;
-  managed.flags = read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-  DLTensor& tensor = managed.dl_tensor;
-  const bool empty = opened.size == 0 || std::ranges::find(layout_.shape, 0) != layout_.shape.end();
-  tensor.data = empty ? nullptr : data_of(opened, type, layout_.byte_offset);
-  tensor.device = {static_cast<DLDeviceType>(device_type), type && type->numbered ? buffer_.device().ordinal() : 0};
-  tensor.ndim = static_cast<std::int32_t>(layout_.shape.size());
-  tensor.dtype = {layout_.dtype.code, layout_.dtype.bits, layout_.dtype.lanes};
-  tensor.shape = owner->shape();
-  tensor.strides = owner->strides();
-  tensor.byte_offset = 0;
-  if (!at_home) block.used(consumer, 0);
-  if (at_home && block.never_left_home()) return ManagedTensor(&owner.release()->managed);
-  for (const spi::Point& use : block.uses_before(consumer)) consumer.put(spi::WaitOp{use.stream, use.value});
+  managed.flags = flags | (segment && segment->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  describe(managed.dl_tensor, opened, elements, device);
+  managed.dl_tensor.shape = owner->shape();
+  managed.dl_tensor.strides = owner->strides();
+  block.owners.fetch_add(1, std::memory_order_relaxed);
+  owner->hold(block);
+  const bool shows_writes = segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+  if (shows_writes && is_shown_by_host_address(device)) owner->show_writes(opened.begin, opened.size);
+  if (consumer) order(*owner, block, *consumer);
   return ManagedTensor(&owner.release()->managed);
 }
 
-ManagedTensor::ManagedTensor(ManagedTensor&& other) noexcept : tensor_(other.release()) {}
+ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const& {
+  const auto route = spi::dlpack_route(buffer_, options);
+  const auto flags = flags_of(options, route);
+  if (!route.copies) return spi::export_elements(buffer_, elements_of(layout_), route.device, flags, &stream);
+  const Tensor copy = spi::dlpack_copy(*this, route, stream);
+  return spi::export_elements(copy.buffer(), elements_of(copy.layout()), route.device, flags, &stream);
+}
+
+ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) && {
+  ManagedTensor made = std::as_const(*this).to_dlpack(stream, options);
+  buffer_.close();
+  return made;
+}
+
+ManagedTensor Tensor::to_dlpack_after_wait(const DlpackOptions& options) const {
+  const auto route = spi::dlpack_route(buffer_, options);
+  const auto flags = flags_of(options, route);
+  const auto complete = [&](const Tensor& shown) {
+    wait_for_uses(shown.buffer());
+    return spi::export_elements(shown.buffer(), elements_of(shown.layout()), route.device, flags, nullptr);
+  };
+  return route.copies ? complete(spi::dlpack_copy(*this, route, Stream(buffer_.device()))) : complete(*this);
+}
+
+BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDevice> device) const {
+  const auto route = spi::dlpack_route(buffer_, {.device = device, .copy = DlpackCopy::never});
+  const auto opened = detail::open_operand("Tensor::lend_dlpack", buffer_);
+  BorrowedTensor lent;
+  static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
+  auto* const tensor = new (lent.memory_.data()) DLTensor{};
+  describe(*tensor, opened, elements_of(layout_), route.device);
+  // DLPack's structs have no const. Whoever borrows a tensor changes neither.
+  tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
+  tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());
+  wait_for_uses(*opened.block, stream.state());
+  return lent;
+}
 
 ManagedTensor& ManagedTensor::operator=(ManagedTensor&& other) noexcept {
   std::swap(tensor_, other.tensor_);
@@ -113,18 +185,21 @@ ManagedTensor::~ManagedTensor() {
   if (tensor_ && tensor_->deleter) tensor_->deleter(tensor_);
 }
 
-DLManagedTensorVersioned* ManagedTensor::release() noexcept { return std::exchange(tensor_, nullptr); }
-
 DLManagedTensor* ManagedTensor::release_legacy() {
   if (!tensor_) throw Error(Errc::closed, "ManagedTensor::release_legacy: already released");
   if (tensor_->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
     throw Error(Errc::incompatible,
                 "ManagedTensor::release_legacy: DLPack before 1.0 cannot say that a tensor is read-only");
   }
-  auto* legacy = new LegacyExport{{}, nullptr};
-  legacy->managed = {tensor_->dl_tensor, legacy, [](DLManagedTensor* tensor) { delete_legacy(tensor); }};
-  legacy->whole = release();
-  return &legacy->managed;
+  if (tensor_->deleter == &delete_export) {
+    Export& made = *static_cast<Export*>(release()->manager_ctx);
+    made.legacy = {made.managed.dl_tensor, &made, [](DLManagedTensor* tensor) { delete_legacy_export(tensor); }};
+    return &made.legacy;
+  }
+  auto* const foreign = new Foreign{{}, nullptr};
+  foreign->managed = {tensor_->dl_tensor, foreign, [](DLManagedTensor* tensor) { delete_foreign(tensor); }};
+  foreign->whole = release();
+  return &foreign->managed;
 }
 
 }  // namespace weir

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlpack/dlpack.h>
 
+#include <exception>
 #include <memory>
 
 #include "device/registry.hpp"
 #include "memory/adopted.hpp"
 #include "tensor/dlpack_devices.hpp"
 #include "weir/dlpack.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/dlpack.hpp"
 
 namespace weir {
 namespace {
@@ -16,41 +19,56 @@ constexpr std::uint64_t address_space = std::uint64_t{1} << 57;
 
 [[noreturn]] void refuse(Errc condition, const std::string& why) { throw Error(condition, "from_dlpack: " + why); }
 
-// Return an owner of a producer's tensor. The tensor's deleter runs once, wherever the owner ends up.
+// A producer in C++ may throw, and whoever ends the last use of the memory cannot do anything about that.
 template <class Managed>
-std::shared_ptr<Managed> own(Managed* tensor) {
+void give_back(Managed* tensor) noexcept {
+  try {
+    if (tensor->deleter) tensor->deleter(tensor);
+  } catch (const std::exception& thrown) {
+    report({{}, "the deleter of a DLPack tensor", thrown.what()});
+  } catch (...) {
+    report({{}, "the deleter of a DLPack tensor", "threw something that is no std::exception"});
+  }
+}
+
+// Owner of a producer's tensor. The tensor's deleter runs once, wherever the owner ends up.
+template <class Managed>
+struct GiveBack {
+  void operator()(Managed* tensor) const noexcept { give_back(tensor); }
+};
+template <class Managed>
+using Owner = std::unique_ptr<Managed, GiveBack<Managed>>;
+
+template <class Managed>
+Owner<Managed> own(Managed* tensor) {
   if (!tensor) refuse(Errc::invalid_argument, "the tensor is null");
-  return std::shared_ptr<Managed>(tensor, [](Managed* owned) {
-    if (owned->deleter) owned->deleter(owned);
-  });
+  return Owner<Managed>(tensor);
 }
 
 // Where the type has no numbers, every device of the backend reaches the memory.
-spi::DeviceState& device_of(const DLDevice& device) {
-  const auto* const type = detail::find_dlpack_device_type(device.device_type);
+spi::DeviceState& device_of(DlpackDevice device) {
+  const auto* const type = detail::find_dlpack_device_type(device.type);
   if (!type || type->address == detail::DlpackDeviceType::Address::none) {
-    refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + " is of no backend");
+    refuse(Errc::unsupported, "device type " + std::to_string(device.type) + " is of no backend");
   }
   if (type->backend == "host") return detail::host_state();
   for (const auto& loaded : detail::loaded_backends()) {
     if (loaded.name != type->backend) continue;
     for (auto* state : loaded.devices) {
-      if (!type->numbered || state->ordinal == device.device_id) return *state;
+      if (!type->numbered || state->ordinal == device.id) return *state;
     }
   }
-  refuse(Errc::unsupported, "device type " + std::to_string(device.device_type) + ", id " +
-                                std::to_string(device.device_id) + ": no such device of backend " +
-                                std::string(type->backend) + " in this process");
+  refuse(Errc::unsupported, "device type " + std::to_string(device.type) + ", id " + std::to_string(device.id) +
+                                ": no such device of backend " + std::string(type->backend) + " in this process");
 }
 
-Layout layout_of(const DLTensor& tensor) {
-  if (tensor.ndim < 0 || tensor.ndim > 64) {
-    refuse(Errc::invalid_argument, std::to_string(tensor.ndim) + " dimensions");
+Layout layout_of(const spi::ImportedTensor& tensor) {
+  if (tensor.dimensions < 0 || tensor.dimensions > 64) {
+    refuse(Errc::invalid_argument, std::to_string(tensor.dimensions) + " dimensions");
   }
-  const auto dimensions = static_cast<std::size_t>(tensor.ndim);
+  const auto dimensions = static_cast<std::size_t>(tensor.dimensions);
   if (dimensions > 0 && !tensor.shape) refuse(Errc::invalid_argument, "the shape is null");
-  const DType dtype{tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes};
-  Layout layout = Layout::compact(dtype, {tensor.shape, tensor.shape + dimensions});
+  Layout layout = Layout::compact(tensor.dtype, {tensor.shape, tensor.shape + dimensions});
   if (tensor.strides) layout.strides.assign(tensor.strides, tensor.strides + dimensions);
   return layout;
 }
@@ -75,25 +93,48 @@ std::size_t lift_above_zero(Layout& layout) {
   return below;
 }
 
-Tensor import(const DLTensor& tensor, bool read_only, std::shared_ptr<void> owner, const Stream& stream) {
+spi::ImportedTensor described(const DLTensor& tensor) {
+  return {.device = {static_cast<std::int32_t>(tensor.device.device_type), tensor.device.device_id},
+          .dtype = {tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes},
+          .dimensions = tensor.ndim,
+          .shape = tensor.shape,
+          .strides = tensor.strides,
+          .data = reinterpret_cast<std::uintptr_t>(tensor.data),
+          .byte_offset = tensor.byte_offset};
+}
+
+template <class Managed>
+Tensor import(Owner<Managed> owner, bool read_only, const Stream& stream) {
+  const auto release = [managed = owner.get()] { give_back(managed); };  // small, so that the function takes no memory
+  bool releases = false;
+  Tensor made = spi::import_tensor(described(owner->dl_tensor), read_only, release, stream, releases);
+  if (releases) (void)owner.release();
+  return made;
+}
+
+}  // namespace
+
+Tensor spi::import_tensor(const ImportedTensor& tensor, bool read_only, std::function<void()> release,
+                          const Stream& stream, bool& releases) {
+  releases = false;
   (void)stream.state();
   Layout layout = layout_of(tensor);
   const auto below = lift_above_zero(layout);
   const auto bytes = layout.bytes_needed();
   auto& device = device_of(tensor.device);
   if (bytes == 0) return {detail::adopt_nothing(device, stream), std::move(layout)};
-  if (!tensor.data) refuse(Errc::invalid_argument, "the data is null but " + std::to_string(bytes) + " bytes are needed");
-  std::uint64_t begin = reinterpret_cast<std::uintptr_t>(tensor.data);
-  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) || below > begin || begin > address_space || bytes > address_space - begin) {
-    refuse(Errc::invalid_argument, std::to_string(bytes) + " bytes at byte offset " + std::to_string(tensor.byte_offset) +
-                                       " leave the address space");
+  if (tensor.data == 0)
+    refuse(Errc::invalid_argument, "the data is null but " + std::to_string(bytes) + " bytes are needed");
+  std::uint64_t begin = tensor.data;
+  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) || below > begin || begin > address_space ||
+      bytes > address_space - begin) {
+    refuse(Errc::invalid_argument, std::to_string(bytes) + " bytes at byte offset " +
+                                       std::to_string(tensor.byte_offset) + " leave the address space");
   }
-  Buffer buffer = detail::adopt_address(device, begin - below, bytes, read_only,
-                                        [owner = std::move(owner)]() mutable { owner.reset(); }, stream);
+  Buffer buffer = detail::adopt_address(device, begin - below, bytes, read_only, std::move(release), stream);
+  releases = true;
   return {std::move(buffer), std::move(layout)};
 }
-
-}  // namespace
 
 Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream) {
   auto owner = own(tensor);
@@ -102,13 +143,11 @@ Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream) {
                                    std::to_string(tensor->version.minor) + ", this is " +
                                    std::to_string(DLPACK_MAJOR_VERSION) + "." + std::to_string(DLPACK_MINOR_VERSION));
   }
-  const bool read_only = (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  return import(tensor->dl_tensor, read_only, std::move(owner), stream);
+  return import(std::move(owner), (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, stream);
 }
 
-Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream) {
-  auto owner = own(tensor);
-  return import(tensor->dl_tensor, false, std::move(owner), stream);
+Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream, LegacyAccess access) {
+  return import(own(tensor), access == LegacyAccess::read_only, stream);
 }
 
 }  // namespace weir

@@ -2,9 +2,12 @@
 #include "tensor/export.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
-#include "weir/buffer.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 
@@ -28,7 +31,7 @@ Export::Kept* Export::kept() noexcept {
   return &mine;
 }
 
-Export::Owner Export::take(const Layout& layout) {
+Export::Owner Export::take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
   Kept* const mine = kept();
   Owner taken;
   if (mine && mine->first) {
@@ -37,23 +40,40 @@ Export::Owner Export::take(const Layout& layout) {
   } else {
     taken.reset(new Export);
   }
-  taken->set(layout);
+  taken->dimensions_ = shape.size();
+  if (shape.size() > usual) taken->more_ = std::make_unique<std::int64_t[]>(2 * shape.size());
+  std::ranges::copy(shape, taken->shape());
+  std::ranges::copy(strides, taken->strides());
   return taken;
 }
 
-void Export::set(const Layout& layout) {
-  dimensions_ = layout.shape.size();
-  if (dimensions_ > usual) more_ = std::make_unique<std::int64_t[]>(2 * dimensions_);
-  std::ranges::copy(layout.shape, shape());
-  std::ranges::copy(layout.strides, strides());
+void Export::end_writes() const noexcept {
+  try {
+    block_->segment->after_host_write(written_at_, written_);
+  } catch (const std::exception& refused) {
+    report({{}, "deleting a DLPack tensor", refused.what()});
+  }
+}
+
+// The close needs no memory, because the export recorded the stream. A point that covers all work of the device is made
+// now; the driver is asked for it when somebody wants to know whether it has passed, which covers even more.
+void Export::end_work(Buffer& last) noexcept {
+  const Stream consumer = *std::exchange(consumer_, std::nullopt);
+  if (std::exchange(everything_, false)) {
+    try {
+      consumer.state().put(spi::NativeOp{});
+    } catch (const std::exception&) {  // the device is lost, which ends its work, too
+    }
+  }
+  last.close(consumer);
 }
 
 void Export::recycle(Export* ended) noexcept {
   if (ended->block_) {
+    if (std::exchange(ended->written_, 0) != 0) ended->end_writes();
     Buffer last(*std::exchange(ended->block_, nullptr));
-    if (ended->consumer) last.close(*ended->consumer);  // needs no memory: to_dlpack recorded the stream
+    if (ended->consumer_) ended->end_work(last);
   }
-  ended->consumer.reset();
   ended->more_.reset();
   Kept* const mine = kept();
   if (!mine || mine->count == Kept::most) {

@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
-#include "weir/layout.hpp"
+#include "weir/buffer.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/ref.hpp"
 #include "weir/stream.hpp"
 
 namespace weir::detail {
@@ -24,8 +27,8 @@ class Export {
   };
   using Owner = std::unique_ptr<Export, Recycle>;
 
-  /// Return one with the shape and strides of `layout`.
-  [[nodiscard]] static Owner take(const Layout& layout);
+  /// Return one with that shape and these strides, which are equally many.
+  [[nodiscard]] static Owner take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
   /// End one that take() returned, on any thread.
   static void recycle(Export* ended) noexcept;
 
@@ -34,20 +37,39 @@ class Export {
 
   /// Take over one owner of `block`.
   void hold(spi::Block& block) noexcept { block_ = &block; }
+  /// At the end, let the memory's reuse come after the work that is on `consumer` then. The block has a use of it.
+  void follow(const Stream& consumer) { consumer_ = consumer; }
+  /// The same for all work that is on the device then. `everything` is what StreamState::stand_in returns.
+  void outlive(spi::Ref<spi::StreamState> everything) {
+    consumer_.emplace(std::move(everything));
+    everything_ = true;
+  }
+  /// At the end, show the device what the host wrote to the held block. Called after hold().
+  void show_writes(std::size_t offset, std::size_t bytes) noexcept {
+    written_at_ = offset;
+    written_ = bytes;
+  }
 
+  /// The two structs that may be handed over. Only one of them is.
+  ///@{
   DLManagedTensorVersioned managed{};
-  std::optional<Stream> consumer;  ///< whose work on the memory comes before its end
-
+  DLManagedTensor legacy{};
+  ///@}
  private:
   struct Kept;
   static Kept* kept() noexcept;
-  void set(const Layout& layout);
+  void end_writes() const noexcept;
+  void end_work(Buffer& last) noexcept;
 
   static constexpr std::size_t usual = 6;  // dimensions
   std::size_t dimensions_ = 0;
   std::array<std::int64_t, 2 * usual> few_;
   std::unique_ptr<std::int64_t[]> more_;
   spi::Block* block_ = nullptr;
+  std::optional<Stream> consumer_;  // whose work comes before the end
+  bool everything_ = false;         // the consumer stands for all work of the device
+  std::size_t written_at_ = 0;      // in the segment
+  std::size_t written_ = 0;         // bytes
   Export* next_ = nullptr;
 };
 

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 
 #include "dlpack_producer.hpp"
 #include "fixture.hpp"
+#include "sink.hpp"
 
 namespace weir::test {
 namespace {
@@ -22,8 +24,20 @@ class DlpackImport : public OnMemory {
     external->trim(0);
   }
 
+  /// A tensor over all of `owner`, whose deleter throws.
+  DLManagedTensorVersioned* ungrateful() {
+    static std::int64_t shape = size;
+    tensor_ = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr, nullptr, 0, Producer(owner).tensor};
+    tensor_.dl_tensor.shape = &shape;
+    tensor_.deleter = [](DLManagedTensorVersioned*) { throw std::runtime_error("no thanks"); };
+    return &tensor_;
+  }
+
   static constexpr std::size_t size = 6000;
   Buffer owner;
+
+ private:
+  DLManagedTensorVersioned tensor_{};
 };
 WEIR_FOR_EACH_ADDRESSABLE(DlpackImport);
 
@@ -56,6 +70,30 @@ TEST_P(DlpackImport, LegacyToo) {
   tensor.buffer().close();
   settle(external);
   EXPECT_EQ(producer.deleted(), 1);
+}
+
+TEST_P(DlpackImport, LegacyTensorsMayBeTakenAsReadOnly) {
+  Producer producer(owner);
+  Tensor tensor = from_dlpack(producer.give_legacy(), stream, LegacyAccess::read_only);
+  EXPECT_TRUE(tensor.buffer().is_read_only());
+  EXPECT_ERROR(tensor.buffer().fill(std::uint8_t{1}, stream), Errc::permission_denied, "read-only");
+  EXPECT_BYTES(read(tensor.buffer(), stream), pattern(size, 1));
+}
+
+TEST_P(DlpackImport, ADeleterThatThrowsIsReported) {
+  for (const bool refused : {false, true}) {
+    DLManagedTensorVersioned* const bad = ungrateful();
+    if (refused) {
+      bad->dl_tensor.ndim = -1;
+      EXPECT_ERROR(from_dlpack(bad, stream), Errc::invalid_argument, "-1 dimensions");
+    } else {
+      settle(from_dlpack(bad, stream).buffer().memory_resource());
+    }
+    const auto reports = await_reports(1);
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_EQ(reports[0].where, "the deleter of a DLPack tensor");
+    EXPECT_EQ(reports[0].message, "no thanks");
+  }
 }
 
 TEST_P(DlpackImport, RoundTripOfAnExport) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "modelled_driver.hpp"
 #include "settle.hpp"
@@ -144,7 +145,12 @@ NativeStream::NativeStream(CUcontext context, unsigned int flags) : context_(con
   const Current current(context_);
   must(api().StreamCreate(&stream_, flags), "cuStreamCreate");
 }
+void NativeStream::destroy() {
+  const Current current(context_);
+  EXPECT_CU(api().StreamDestroy(std::exchange(stream_, nullptr)));
+}
 NativeStream::~NativeStream() {
+  if (!stream_) return;
   const Current current(context_);
   EXPECT_CU(api().StreamSynchronize(stream_));
   EXPECT_CU(api().StreamDestroy(stream_));
@@ -174,7 +180,9 @@ void Busy::release() { std::atomic_ref(*word_).store(1); }
 Busy::~Busy() {
   release();
   const Current current(primary());
-  EXPECT_CU(api().StreamSynchronize(stream_));
+  if (stream_) {
+    EXPECT_CU(api().StreamSynchronize(stream_));
+  }
   EXPECT_CU(api().MemFreeHost(word_));
 }
 

@@ -87,6 +87,8 @@ class NativeStream {
   NativeStream& operator=(const NativeStream&) = delete;
   ~NativeStream();
   [[nodiscard]] CUstream get() const { return stream_; }
+  /// Destroy it now, with whatever work it has.
+  void destroy();
 
  private:
   CUcontext context_;
@@ -120,6 +122,8 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
   ~Busy();
   void release();
+  /// The stream is destroyed. The test sees to it that the kernel has ended before this object does.
+  void lose_stream() { stream_ = nullptr; }
 
  private:
   unsigned int* word_ = nullptr;

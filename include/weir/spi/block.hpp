@@ -63,8 +63,9 @@ struct WEIR_API Block {
   /// Return the recorded uses and the allocation stream's present position. A stream that waits for all of these sees
   /// every write so far.
   [[nodiscard]] std::vector<Point> uses();
-  /// Return those of uses() for which `follower` has to wait: of other streams, and not complete yet.
-  [[nodiscard]] std::vector<Point> uses_before(const StreamState& follower);
+  /// Return those of uses() for which `follower` has to wait: of other streams, and not complete yet. A null follower
+  /// is the host.
+  [[nodiscard]] std::vector<Point> uses_before(const StreamState* follower);
   /// Return whether no stream but the allocation stream has ever used the block, and nobody is about to say so.
   [[nodiscard]] bool never_left_home() const noexcept {
     return uses_.load(std::memory_order_acquire) == nullptr && busy_.load(std::memory_order_relaxed) == 0;

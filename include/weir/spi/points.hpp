@@ -52,7 +52,7 @@ class WEIR_API Points : public Waiter {
   /// Return the points, with a count of their own that keeps each timeline. Takes memory.
   [[nodiscard]] std::vector<Point> list() const;
   /// The same without points of `follower` and without those that are known to be reached. Takes memory for the others.
-  [[nodiscard]] std::vector<Point> list_unreached(const StreamState& follower) const;
+  [[nodiscard]] std::vector<Point> list_unreached(const StreamState* follower) const;
   /// Give up all entries. This may close or end some timelines.
   void clear() noexcept;
   /// From now on keep the timelines instead of using them. An entry with a tag only stops using its timeline, because

@@ -129,6 +129,11 @@ class StreamState {
   std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
   /// Return whether others put work here natively (`foreign()`).
   [[nodiscard]] bool has_work_from_outside() const noexcept { return foreign(); }
+  /// Return a timeline whose points cover all work that is on the device when they are marked, this timeline's included.
+  /// It stands in for an application's stream that was named for one call only, because its owner may destroy it after
+  /// that. Null where the native stream lives as long as this timeline, or as the process, and where the backend has no
+  /// such timeline.
+  [[nodiscard]] virtual Ref<StreamState> stand_in() { return {}; }
   /// On a stream on which others put work, cover what they have put there so far. Called by an owner of memory that was
   /// allocated here, before it gives the memory back or leaves the memory to another owner: nobody may ask the stream
   /// later, when nobody names it any more.

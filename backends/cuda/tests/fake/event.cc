@@ -53,6 +53,21 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream on) {
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext of, CUevent handle) {
+  ENTER_TO_WORK("cuCtxRecordEvent");
+  EVENT(handle);
+  auto* const context = reinterpret_cast<Context*>(of);
+  if (event->context != context) {
+    return violation(call, "an event of another context", CUDA_ERROR_INVALID_HANDLE);
+  }
+  if (captures(*context)) {
+    world().spoiled = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  event->last = record_context(call, *context);
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamWaitEvent(CUstream on, CUevent handle, unsigned int) {
   ENTER_TO_WORK("cuStreamWaitEvent");
   STREAM(on);

@@ -189,8 +189,37 @@ void push(Stream* stream, Job job) {
 
 void push_record(const char* call, Stream* stream, const RecordRef& record) { push(stream, to_record(call, record)); }
 
+// A part of the record for each stream, which does not order the streams among each other.
+RecordRef record_context(const char* call, const Context& context) {
+  const auto record = std::make_shared<Record>();
+  const auto left = std::make_shared<std::size_t>(1);
+  const auto end_part = [record, left] { record->complete = --*left == 0; };
+  for (Stream* const stream : world().streams) {
+    if (&stream->context->base() != &context) continue;
+    ++*left;
+    Job part;
+    part.call = call;
+    part.after = [record, end_part](Stream& self) {
+      record->clock.merge(self.clock);
+      record->clock.raise(self.id, self.done + 1);
+      end_part();
+    };
+    append(stream, std::move(part));
+  }
+  for (const Stream* const stream : world().ended_streams) {
+    if (&stream->context->base() == &context) record->clock.raise(stream->id, stream->done);
+  }
+  end_part();
+  return record;
+}
+
 void push_wait(const char* call, Stream* stream, const RecordRef& record) {
   if (record) push(stream, to_wait(call, stream, record));  // else never recorded: nothing to wait for
+}
+
+bool captures(const Context& context) {
+  return std::any_of(world().streams.begin(), world().streams.end(),
+                     [&](const Stream* stream) { return stream->capturing && &stream->context->base() == &context; });
 }
 
 bool legacy_is_done(const Context& context) {
@@ -280,6 +309,11 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext* context) {
 CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   ENTER("cuStreamIsCapturing");
   STREAM_TO_ASK(handle);
+  const auto& blocking = stream->context->blocking;
+  if (stream == stream->context->legacy &&
+      std::any_of(blocking.begin(), blocking.end(), [](const Stream* one) { return one->capturing; })) {
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
   *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }

@@ -24,7 +24,8 @@ CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint6
                       WEIR_CUDA_SYMBOL(GreenCtxCreate, 0) WEIR_CUDA_SYMBOL(GreenCtxDestroy, 0)
                           WEIR_CUDA_SYMBOL(CtxFromGreenCtx, 0) WEIR_CUDA_SYMBOL(GreenCtxStreamCreate, 0)
                               WEIR_CUDA_SYMBOL(StreamGetGreenCtx, 0) WEIR_CUDA_SYMBOL(EventDestroy, 0)
-                                  WEIR_CUDA_SYMBOL(MemGetAccess, 0) WEIR_CUDA_SYMBOL(MemRetainAllocationHandle, 0)
+                                  WEIR_CUDA_SYMBOL(CtxRecordEvent, 0) WEIR_CUDA_SYMBOL(MemGetAccess, 0)
+                                      WEIR_CUDA_SYMBOL(MemRetainAllocationHandle, 0)
 #undef WEIR_CUDA_SYMBOL
   };
   const auto found = table.find(name);

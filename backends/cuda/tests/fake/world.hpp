@@ -266,6 +266,10 @@ bool legacy_is_done(const Context& context);
 /// A point after everything on the stream so far, and a wait for one.
 void push_record(const char* call, Stream* stream, const RecordRef& record);
 void push_wait(const char* call, Stream* stream, const RecordRef& record);
+/// A point after everything so far on all streams of the context and of green ones that share it, destroyed ones too.
+RecordRef record_context(const char* call, const Context& context);
+/// Whether a stream of the context is being captured.
+bool captures(const Context& context);
 
 // pool.cc
 /// The host has synchronized: pools give back what is above their threshold.

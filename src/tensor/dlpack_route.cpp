@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// As memory of which device an export shows a buffer, and whether that takes a copy.
+#include <dlpack/dlpack.h>
+
+#include <string>
+
+#include "copy/checks.hpp"
+#include "tensor/dlpack_devices.hpp"
+#include "weir/dlpack.hpp"
+#include "weir/error.hpp"
+#include "weir/host.hpp"
+#include "weir/spi/block.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/dlpack.hpp"
+
+namespace weir {
+namespace {
+
+constexpr DlpackDevice cpu{kDLCPU, 0};
+
+DlpackDevice own_device(const Buffer& buffer, const spi::Segment* segment) {
+  std::int32_t type = segment ? segment->dlpack_device : 0;
+  if (type == 0) {
+    const KindInfo* const info = buffer.device().find(buffer.kind());
+    type = info ? info->dlpack_device : std::int32_t{kDLCPU};
+  }
+  const auto* const known = detail::find_dlpack_device_type(type);
+  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
+}
+
+// "CUDA (2, 0)"
+std::string text_of(DlpackDevice device) {
+  const std::string number = "(" + std::to_string(device.type) + ", " + std::to_string(device.id) + ")";
+  const auto name = dlpack_device_name(device.type);
+  return name.empty() ? "device " + number : std::string(name) + " " + number;
+}
+
+[[noreturn]] void refuse(const Buffer& buffer, DlpackDevice own, DlpackDevice wanted, const char* advice) {
+  throw Error(Errc::incompatible, "DLPack: " + std::string(to_string(buffer.kind())) + " memory of " +
+                                      buffer.device().id() + ", which is " + text_of(own) + ", cannot be exported as " +
+                                      text_of(wanted) + advice);
+}
+
+}  // namespace
+
+DlpackDevice dlpack_device(const Buffer& buffer) { return own_device(buffer, buffer.location().segment); }
+
+std::string_view dlpack_device_name(std::int32_t type) noexcept {
+  const auto* const known = detail::find_dlpack_device_type(type);
+  return known ? known->name : std::string_view{};
+}
+
+namespace spi {
+
+DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
+  const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
+  const Segment* const segment = opened.block->segment;
+  const DlpackDevice own = own_device(buffer, segment);
+  DlpackRoute route{options.device.value_or(own), options.copy == DlpackCopy::always, false};
+  if (route.device == own) return route;
+  const bool from_host = segment ? segment->host_accessible() : buffer.is_host_accessible();
+  if (route.device == cpu) {
+    route.to_host = route.copies || !from_host;
+    route.copies = route.to_host;
+    if (options.copy == DlpackCopy::never && route.copies)
+      refuse(buffer, own, cpu, " without a copy, because the host cannot reach it");
+    return route;
+  }
+  const auto* const type = detail::find_dlpack_device_type(own.type);
+  const Device device = buffer.device();
+  const bool same_gpu = type && type->backend == "cuda" && route.device == DlpackDevice{kDLCUDA, device.ordinal()};
+  if (!same_gpu || !buffer.is_device_accessible())
+    refuse(buffer, own, route.device, "; copy it to a buffer of that device first");
+  return route;
+}
+
+Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& stream) {
+  const Buffer& source = tensor.buffer();
+  Layout layout = Layout::compact(tensor.layout().dtype, tensor.layout().shape);
+  const ResourcePtr resource = route.to_host ? host::make_pageable_resource() : source.memory_resource();
+  Buffer memory = resource->allocate(layout.bytes_needed(), stream);
+  Tensor copy(std::move(memory), std::move(layout));
+  source.order_after_uses(stream);
+  tensor.copy_to(copy, stream);
+  return copy;
+}
+
+}  // namespace spi
+}  // namespace weir
