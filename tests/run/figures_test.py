@@ -60,7 +60,7 @@ def goals_lines(rows, goals):
     for goal in goals["goals"]:
         mine = [row for row in rows.values() if row.goal is goal]
         if not mine:
-            yield f"| `{goal['row']}` | was not measured |"
+            yield f"| `{goal['row']}` | was not measured | | |"
             continue
         worst = (min if "least" in goal else max)(mine, key=lambda row: row.value())
         count = sum(map(met, mine))
