@@ -25,12 +25,6 @@ void bind_tensors(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_ipc(nb::module_& m);
 
-/// Convert a Python integer that counts something. Throws ValueError "<what> must not be negative" for less than 0.
-inline std::size_t count(std::int64_t value, const char* what) {
-  if (value < 0) throw nb::value_error((std::string{what} + " must not be negative: " + std::to_string(value)).c_str());
-  return static_cast<std::size_t>(value);
-}
-
 /// Wait for `event` without the GIL, and answer Ctrl-C meanwhile. `seconds` bounds the wait; false when they passed
 /// first.
 bool wait_for(const Event& event, std::optional<double> seconds);

@@ -6,11 +6,15 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
+#include "fill.hpp"
 #include "host_bytes.hpp"
+#include "integers.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
 
@@ -29,8 +33,8 @@ std::size_t rest(std::size_t size, std::size_t offset, const char* what) {
   return size - offset;
 }
 
-Range range(std::size_t dst_size, std::int64_t dst_offset, std::size_t src_size, std::int64_t src_offset,
-            std::optional<std::int64_t> size) {
+Range range(std::size_t dst_size, const Int& dst_offset, std::size_t src_size, const Int& src_offset,
+            const std::optional<Int>& size) {
   const std::size_t to = count(dst_offset, "dst_offset"), from = count(src_offset, "src_offset");
   const std::size_t room = rest(dst_size, to, "dst_offset"), there = rest(src_size, from, "src_offset");
   if (!size && room != there)
@@ -44,9 +48,19 @@ Range range(std::size_t dst_size, std::int64_t dst_offset, std::size_t src_size,
   return {to, from, bytes};
 }
 
+/// Return another owner of the bytes. Throws closed, naming the operation that was called.
+Buffer owner_of(const Buffer& buffer, const char* operation, const char* which = "the buffer") {
+  try {
+    return buffer.share();
+  } catch (const Error& e) {
+    if (e.code() != Errc::closed) throw;
+    throw Error(Errc::closed, std::string(operation) + ": " + which + " is closed");
+  }
+}
+
 /// Return the bytes of a weir Buffer, or of a Tensor without gaps; nothing for other objects.
-std::optional<Buffer> weir_memory(nb::handle object) {
-  if (nb::isinstance<Buffer>(object)) return nb::cast<const Buffer&>(object).share();
+std::optional<Buffer> weir_memory(nb::handle object, const char* operation, const char* which) {
+  if (nb::isinstance<Buffer>(object)) return owner_of(nb::cast<const Buffer&>(object), operation, which);
   if (!nb::isinstance<Tensor>(object)) return std::nullopt;
   const Tensor& tensor = nb::cast<const Tensor&>(object);
   const Layout& layout = tensor.layout();
@@ -54,10 +68,10 @@ std::optional<Buffer> weir_memory(nb::handle object) {
   return tensor.buffer().slice(layout.byte_offset, layout.bytes_needed() - layout.byte_offset);
 }
 
-void copy_from(const Buffer& self, nb::handle source, const Stream& stream, std::int64_t src_offset,
-               std::int64_t dst_offset, std::optional<std::int64_t> size) {
-  Buffer dst = self.share();
-  if (const std::optional<Buffer> src = weir_memory(source)) {
+void copy_from(const Buffer& self, nb::handle source, const Stream& stream, const Int& src_offset,
+               const Int& dst_offset, const std::optional<Int>& size) {
+  Buffer dst = owner_of(self, "Buffer.copy_from");
+  if (const std::optional<Buffer> src = weir_memory(source, "Buffer.copy_from", "the source")) {
     const Range r = range(dst.size(), dst_offset, src->size(), src_offset, size);
     without_gil([&] { dst.copy_from(*src, r.src_offset, r.dst_offset, r.bytes, stream); });
     return;
@@ -68,8 +82,8 @@ void copy_from(const Buffer& self, nb::handle source, const Stream& stream, std:
 }
 
 /// Copy to a host object, and keep its view until the stream has passed the copy.
-void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, std::int64_t src_offset,
-                  std::int64_t dst_offset, std::optional<std::int64_t> size) {
+void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, const Int& src_offset,
+                  const Int& dst_offset, const std::optional<Int>& size) {
   const HostBytes dst = writable(target);
   const Range r = range(dst.bytes.size(), dst_offset, src.size(), src_offset, size);
   const bool done = without_gil([&] {
@@ -79,16 +93,16 @@ void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, st
   if (!done) stream.call(Owner{dst.view}.dropper());
 }
 
-nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, std::int64_t src_offset,
-                   std::int64_t dst_offset, std::optional<std::int64_t> size) {
-  const Buffer src = self.share();
+nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, const Int& src_offset,
+                   const Int& dst_offset, const std::optional<Int>& size) {
+  const Buffer src = owner_of(self, "Buffer.copy_to");
   if (target.is_none()) {
-    if (dst_offset != 0) throw nb::value_error("dst_offset needs a destination");
+    if (integer(dst_offset, "dst_offset") != 0) throw nb::value_error("dst_offset needs a destination");
     const std::size_t from = count(src_offset, "src_offset");
     const std::size_t bytes = size ? count(*size, "size") : rest(src.size(), from, "src_offset");
     return nb::cast(without_gil([&] { return src.slice(from, bytes).copy_to(stream); }));
   }
-  if (std::optional<Buffer> dst = weir_memory(target)) {
+  if (std::optional<Buffer> dst = weir_memory(target, "Buffer.copy_to", "the destination")) {
     const Range r = range(dst->size(), dst_offset, src.size(), src_offset, size);
     without_gil([&] { src.copy_to(*dst, r.dst_offset, r.src_offset, r.bytes, stream); });
   } else {
@@ -97,29 +111,41 @@ nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, 
   return target;
 }
 
-/// Return the low `width` bytes of a Python integer, which must fit as a signed or as an unsigned number.
-std::uint64_t pattern_of(nb::int_ value, int width) {
-  if (width != 1 && width != 2 && width != 4 && width != 8) throw nb::value_error("width must be 1, 2, 4 or 8");
-  const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * width);
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-  const std::uint64_t pattern = PyLong_AsUnsignedLongLongMask(value.ptr());
-  bool fits = number >= -static_cast<long long>(most >> 1) - 1;
-  if (overflow > 0) fits = width == 8 && PyLong_AsUnsignedLongLong(value.ptr()) == pattern && !PyErr_Occurred();
-  if (overflow == 0 && number > 0) fits = pattern <= most;
-  PyErr_Clear();
-  if (overflow < 0 || !fits)
-    throw nb::value_error(("value does not fit into " + std::to_string(width) + " bytes").c_str());
-  return pattern & most;
-}
-
-void fill(const Buffer& self, nb::int_ value, const Stream& stream, int width, std::int64_t offset,
-          std::optional<std::int64_t> size) {
-  const std::uint64_t pattern = pattern_of(value, width);
-  Buffer buffer = self.share();
+void fill(const Buffer& self, nb::handle value, const Stream& stream, const std::optional<Int>& width,
+          const Int& offset, const std::optional<Int>& size, nb::handle dtype) {
+  Buffer buffer = owner_of(self, "Buffer.fill");
+  const Pattern pattern = pattern_of(value, width ? nb::handle(*width) : nb::handle(Py_None), dtype);
   const std::size_t from = count(offset, "offset");
   const std::size_t bytes = size ? count(*size, "size") : rest(buffer.size(), from, "offset");
-  without_gil([&] { buffer.fill_pattern(pattern, static_cast<std::size_t>(width), from, bytes, stream); });
+  without_gil([&] { buffer.fill_pattern(pattern.value, pattern.bytes, from, bytes, stream); });
+}
+
+/// Return a copy of the bytes, ordered after all recorded uses. Memory that the host cannot reach is copied on a stream
+/// of its own.
+nb::bytes bytes_of(const Buffer& self) {
+  const Buffer src = owner_of(self, "Buffer.__bytes__");
+  const auto out = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(src.size())));
+  if (!out) throw nb::python_error();
+  const std::span bytes{reinterpret_cast<std::byte*>(PyBytes_AsString(out.ptr())), src.size()};
+  if (bytes.empty()) return out;
+  if (src.is_host_accessible()) {
+    complete_on_host(src);
+    without_gil([&] { std::memcpy(bytes.data(), src.host_data(), bytes.size()); });
+    return out;
+  }
+  const Stream stream = without_gil([&] {
+    Stream made{src.device()};
+    src.order_after_uses(made);
+    src.copy_to(bytes, made);
+    return made;
+  });
+  try {
+    wait_for(stream.record(), std::nullopt);
+  } catch (const nb::python_error&) {  // Ctrl-C: `out` must outlive the copy
+    without_gil([&] { stream.synchronize(); });
+    throw;
+  }
+  return out;
 }
 
 /// Close the buffer. First its owner is taken out of the object under the GIL, so that nobody can make another owner of
@@ -130,7 +156,8 @@ void close(Buffer& self, std::optional<Stream> stream) {
   make_pending_calls();
 }
 
-Tensor view(const Buffer& self, nb::handle dtype, std::optional<nb::object> shape, std::int64_t byte_offset) {
+Tensor view(const Buffer& buffer, nb::handle dtype, std::optional<nb::object> shape, const Int& byte_offset) {
+  const Buffer self = owner_of(buffer, "Buffer.view");
   const DType element = dtype_of(dtype);
   const std::size_t offset = count(byte_offset, "byte_offset");
   if (shape) return self.view(element, extents(*shape, "an extent"), offset);
@@ -156,12 +183,12 @@ nb::dict cuda_array_interface(const Buffer& self) {
   return out;
 }
 
-Buffer from_handle(const Device& device, std::uint64_t address, std::int64_t size, nb::object owner,
-                   const Stream& stream) {
+Buffer from_handle(const Device& device, const Int& number, const Int& size, nb::object owner, const Stream& stream) {
+  const std::uint64_t where = address(number, "address");
   const std::size_t bytes = count(size, "size");
   Owner reference{owner};
   try {
-    return Buffer::from_handle(device, address, bytes, reference.dropper(), stream);
+    return Buffer::from_handle(device, where, bytes, reference.dropper(), stream);
   } catch (...) {
     reference.drop();  // weir did not drop it
     throw;
@@ -205,11 +232,12 @@ void bind_buffers(nb::module_& m) {
       "owner is gone: Buffer, slice, Tensor, DLPack consumer, memoryview.");
   bind_observers(c);
   const auto none = nb::none();
-  c.def("share", &Buffer::share, "A second owner of the same bytes.")
+  c.def(
+       "share", [](const Buffer& b) { return owner_of(b, "Buffer.share"); }, "A second owner of the same bytes.")
       .def(
           "slice",
-          [](const Buffer& b, std::int64_t offset, std::int64_t size) {
-            return b.slice(count(offset, "offset"), count(size, "size"));
+          [](const Buffer& b, const Int& offset, const Int& size) {
+            return owner_of(b, "Buffer.slice").slice(count(offset, "offset"), count(size, "size"));
           },
           nb::arg("offset"), nb::arg("size"), "A second owner of part of the bytes.")
       .def("copy_to", &copy_to, nb::arg("dst").none() = none, nb::kw_only(), nb::arg("stream"),
@@ -221,23 +249,32 @@ void bind_buffers(nb::module_& m) {
            nb::arg("dst_offset") = 0, nb::arg("size") = none,
            "Enqueue a copy from a Buffer, Tensor or object with the buffer protocol, which is read before the call "
            "returns. Without `size` both sides must be equally long from the offsets on.")
-      .def("fill", &fill, nb::arg("value"), nb::kw_only(), nb::arg("stream"), nb::arg("width") = 1,
-           nb::arg("offset") = 0, nb::arg("size") = none, "Enqueue a fill with an integer of 1, 2, 4 or 8 bytes.")
+      .def("fill", &fill, nb::arg("value"), nb::kw_only(), nb::arg("stream"), nb::arg("width") = none,
+           nb::arg("offset") = 0, nb::arg("size") = none, nb::arg("dtype").none() = none,
+           "Enqueue a fill of `size` bytes from `offset` on, which are a multiple of the value's. The value is an int "
+           "of `width` bytes (1, 2, 4 or 8; 1 without), a bool, a float of `width` bytes (2, 4 or 8; 8 without), 1, 2, "
+           "4 or 8 bytes, or a scalar of NumPy, which has the bytes of its own type. With `dtype` it is one element "
+           "of that type, into which it must fit. Raises TypeError and ValueError for other values.")
       .def(
-          "use_on", [](const Buffer& b, const Stream& s) { b.use_on(s); }, nb::arg("stream"),
+          "use_on", [](const Buffer& b, const Stream& s) { owner_of(b, "Buffer.use_on").use_on(s); }, nb::arg("stream"),
           "Say that work outside weir uses the memory on `stream` up to now.")
       .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape") = none, nb::kw_only(),
            nb::arg("byte_offset") = 0, "Array over this memory, row-major without gaps; all of it without a shape.")
       .def(
           "ipc_descriptor",
           [](const Buffer& b, const Stream& stream) {
-            const Buffer owner = b.share();
+            const Buffer owner = owner_of(b, "Buffer.ipc_descriptor");
             return without_gil([&] { return owner.ipc_descriptor(stream); });
           },
           nb::kw_only(), nb::arg("stream"),
           "Descriptor for another process, which is ordered after `stream` and every recorded use.")
       .def("close", &close, nb::arg("stream") = none,
            "Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never blocks.")
+      .def("__len__", &Buffer::size)
+      .def(
+          "__bool__", [](const Buffer&) { return true; }, "True, also for zero bytes: `if` tells a Buffer from None.")
+      .def("__bytes__", &bytes_of,
+           "A copy of the bytes, once everything that uses them is complete. Blocks until then.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Buffer& b, nb::args) { close(b, std::nullopt); })
       .def_static("from_handle", &from_handle, nb::arg("device"), nb::arg("address"), nb::arg("size"),

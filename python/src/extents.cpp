@@ -6,13 +6,6 @@
 namespace weir::python {
 namespace {
 
-bool is_integer(nb::handle object) { return PyIndex_Check(object.ptr()) != 0 && !PyBool_Check(object.ptr()); }
-
-[[noreturn]] void fail(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
-  throw nb::python_error();
-}
-
 Slice slice_of(nb::handle object) {
   Py_ssize_t begin = 0, end = 0, step = 1;
   if (PySlice_Unpack(object.ptr(), &begin, &end, &step) < 0) throw nb::python_error();
@@ -20,14 +13,6 @@ Slice slice_of(nb::handle object) {
 }
 
 }  // namespace
-
-std::int64_t integer(nb::handle object, const char* what) {
-  if (!is_integer(object))
-    fail(PyExc_TypeError, std::string(what) + " must be an integer, not " + nb::type_name(object.type()).c_str());
-  const Py_ssize_t value = PyNumber_AsSsize_t(object.ptr(), PyExc_OverflowError);
-  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
-  return value;
-}
 
 std::vector<std::int64_t> extents(nb::handle object, const char* what) {
   // NumPy's arrays say of themselves that they are integers, too; those without dimensions have no length.

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "bind.hpp"
+#include "integers.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/host.hpp"
 
@@ -48,7 +48,7 @@ void bind_resources(nb::module_& m) {
                              "Source of memory. Thread-safe; its Buffers keep it alive.")
       .def(
           "allocate",
-          [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
+          [](MemoryResource& r, const Int& size, const Stream& stream, const Int& alignment) {
             const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
             return without_gil([&] { return r.allocate(bytes, stream, align); });
           },
@@ -57,7 +57,7 @@ void bind_resources(nb::module_& m) {
           "OutOfMemory.")
       .def(
           "try_allocate",
-          [](MemoryResource& r, std::int64_t size, const Stream& stream, std::int64_t alignment) {
+          [](MemoryResource& r, const Int& size, const Stream& stream, const Int& alignment) {
             const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
             return without_gil([&] { return r.try_allocate(bytes, stream, align); });
           },
@@ -75,7 +75,7 @@ void bind_resources(nb::module_& m) {
            "allocations. Where the driver says them, also device_budget and device_free, in bytes.")
       .def(
           "trim",
-          [](MemoryResource& r, std::int64_t keep) {
+          [](MemoryResource& r, const Int& keep) {
             const std::size_t bytes = count(keep, "bytes_to_keep");
             return without_gil([&] { return r.trim(bytes); });
           },

@@ -89,6 +89,33 @@ def test_a_wait_lets_another_thread_end_it(cuda):
             thread.join()
 
 
+class Opener:
+    """A thread that opens a gate. It runs only when the thread that uses it lets it: as soon as that one waits."""
+
+    def __init__(self, gate):
+        self.thread = threading.Thread(target=lambda: gate.c.sem_post(gate.semaphore))
+        self.interval = sys.getswitchinterval()
+
+    def __enter__(self):
+        sys.setswitchinterval(1000)
+        self.thread.start()
+
+    def __exit__(self, *_):
+        sys.setswitchinterval(self.interval)
+        self.thread.join()
+
+
+def test_bytes_are_those_after_all_uses(cuda):
+    buffer, host = cuda.filled(100, 3), weir.make_resource(weir.host_device(), "pageable")
+    there = host.allocate(100, stream=cuda.stream)
+    with Gate(cuda.stream) as gate:
+        buffer.fill(4, stream=cuda.stream)
+        there.copy_from(buffer, stream=cuda.stream)
+        with Opener(gate):
+            assert bytes(buffer) == b"\4" * 100
+        assert bytes(there) == b"\4" * 100
+
+
 class Owner:
     """Of memory of the host."""
 

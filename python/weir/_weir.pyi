@@ -4,7 +4,7 @@
 import enum
 from collections.abc import Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, Self, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Self, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType
@@ -220,11 +220,11 @@ def borrow_cuda_stream(device: Device, stream: object) -> Stream:
 class MemoryResource:
     """Source of memory. Thread-safe; its Buffers keep it alive."""
 
-    def allocate(self, size: int, *, stream: Stream, alignment: int = 256) -> Buffer:
+    def allocate(self, size: SupportsIndex, *, stream: Stream, alignment: SupportsIndex = 256) -> Buffer:
         """Allocate `size` bytes, usable on `stream` at once and elsewhere after waiting for a point of it. Raises
         OutOfMemory."""
 
-    def try_allocate(self, size: int, *, stream: Stream, alignment: int = 256) -> Buffer | None:
+    def try_allocate(self, size: SupportsIndex, *, stream: Stream, alignment: SupportsIndex = 256) -> Buffer | None:
         """As allocate, but None when memory is exhausted."""
 
     @property
@@ -255,7 +255,7 @@ class MemoryResource:
         says them, also device_budget and device_free, in bytes.
         """
 
-    def trim(self, bytes_to_keep: int = 0) -> int:
+    def trim(self, bytes_to_keep: SupportsIndex = 0) -> int:
         """Give back unused memory; the bytes given back."""
 
     def __repr__(self) -> str: ...
@@ -421,16 +421,24 @@ class Buffer:
     def share(self) -> Buffer:
         """A second owner of the same bytes."""
 
-    def slice(self, offset: int, size: int) -> Buffer:
+    def slice(self, offset: SupportsIndex, size: SupportsIndex) -> Buffer:
         """A second owner of part of the bytes."""
 
     @overload
-    def copy_to(self, dst: None = None, *, stream: Stream, src_offset: int = 0, size: int | None = None) -> Buffer:
+    def copy_to(
+        self, dst: None = None, *, stream: Stream, src_offset: SupportsIndex = 0, size: SupportsIndex | None = None
+    ) -> Buffer:
         """Enqueue a copy to a new buffer from this one's resource."""
 
     @overload
     def copy_to(
-        self, dst: _Target, *, stream: Stream, src_offset: int = 0, dst_offset: int = 0, size: int | None = None
+        self,
+        dst: _Target,
+        *,
+        stream: Stream,
+        src_offset: SupportsIndex = 0,
+        dst_offset: SupportsIndex = 0,
+        size: SupportsIndex | None = None,
     ) -> _Target:
         """Enqueue a copy to a Buffer, Tensor or writable object with the buffer protocol."""
 
@@ -439,21 +447,35 @@ class Buffer:
         src: Buffer | Tensor | _HasBuffer,
         *,
         stream: Stream,
-        src_offset: int = 0,
-        dst_offset: int = 0,
-        size: int | None = None,
+        src_offset: SupportsIndex = 0,
+        dst_offset: SupportsIndex = 0,
+        size: SupportsIndex | None = None,
     ) -> None:
         """Enqueue a copy from a Buffer, Tensor or object with the buffer protocol, which is read before the call
         returns. Without `size` both sides must be equally long from the offsets on."""
 
-    def fill(self, value: int, *, stream: Stream, width: int = 1, offset: int = 0, size: int | None = None) -> None:
-        """Enqueue a fill with an integer of 1, 2, 4 or 8 bytes."""
+    def fill(
+        self,
+        value: SupportsIndex | SupportsFloat | complex | _HasBuffer,
+        *,
+        stream: Stream,
+        width: SupportsIndex | None = None,
+        offset: SupportsIndex = 0,
+        size: SupportsIndex | None = None,
+        dtype: object = None,
+    ) -> None:
+        """
+        Enqueue a fill of `size` bytes from `offset` on, which are a multiple of the value's. The value is an int of
+        `width` bytes (1, 2, 4 or 8; 1 without), a bool, a float of `width` bytes (2, 4 or 8; 8 without), 1, 2, 4 or 8
+        bytes, or a scalar of NumPy, which has the bytes of its own type. With `dtype` it is one element of that type,
+        into which it must fit. Raises TypeError and ValueError for other values.
+        """
 
     def use_on(self, stream: Stream) -> None:
         """Say that work outside weir uses the memory on `stream` up to now."""
 
     def view(
-        self, dtype: object = "uint8", shape: _Extents | None = None, *, byte_offset: int = 0
+        self, dtype: object = "uint8", shape: _Extents | None = None, *, byte_offset: SupportsIndex = 0
     ) -> Tensor:
         """Array over this memory, row-major without gaps; all of it without a shape."""
 
@@ -464,6 +486,15 @@ class Buffer:
         """Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never
         blocks."""
 
+    def __len__(self) -> int:
+        """bytes"""
+
+    def __bool__(self) -> bool:
+        """True, also for zero bytes: `if` tells a Buffer from None."""
+
+    def __bytes__(self) -> bytes:
+        """A copy of the bytes, once everything that uses them is complete. Blocks until then."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -471,5 +502,7 @@ class Buffer:
     ) -> None: ...
 
     @staticmethod
-    def from_handle(device: Device, address: int, size: int, owner: object, *, stream: Stream) -> Buffer:
+    def from_handle(
+        device: Device, address: SupportsIndex, size: SupportsIndex, owner: object, *, stream: Stream
+    ) -> Buffer:
         """Buffer over memory that `owner` keeps alive; it is dropped when all uses are complete."""
