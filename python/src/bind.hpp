@@ -9,10 +9,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <typeinfo>
 
 #include "weir/weir.hpp"
 
 namespace nb = nanobind;
+
+/// A resource is an object of its own class (weir.Pool) wherever it comes from: a factory, a Buffer, `upstream`.
+template <>
+struct nanobind::detail::type_hook<weir::MemoryResource> {
+  static const std::type_info* get(const weir::MemoryResource* resource) noexcept;
+};
 
 namespace weir::python {
 
@@ -20,6 +27,11 @@ void bind_errors(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_streams(nb::module_& m);
 void bind_resources(nb::module_& m);
+void bind_pools(nb::module_& m);
+void bind_adaptors(nb::module_& m);
+void bind_statistics(nb::module_& m);
+void bind_tracking(nb::module_& m);
+void bind_failure_callbacks(nb::module_& m);
 void bind_buffers(nb::module_& m);
 void bind_tensors(nb::module_& m);
 void bind_exchange(nb::module_& m);

@@ -32,6 +32,11 @@ NB_MODULE(_weir, m) {
   weir::python::bind_devices(m);
   weir::python::bind_streams(m);
   weir::python::bind_resources(m);
+  weir::python::bind_pools(m);
+  weir::python::bind_adaptors(m);
+  weir::python::bind_statistics(m);
+  weir::python::bind_tracking(m);
+  weir::python::bind_failure_callbacks(m);
   weir::python::bind_tensors(m);
   weir::python::bind_exchange(m);
   weir::python::bind_buffers(m);

@@ -18,6 +18,7 @@ void make_pending_calls() noexcept;
 class Owner {
  public:
   explicit Owner(nb::handle object) : object_{object.ptr()} { object.inc_ref(); }  ///< needs the GIL
+  [[nodiscard]] nb::handle object() const noexcept { return object_; }             ///< valid until it is dropped
   void drop() noexcept {
     call_with_gil([](void* object) { Py_DECREF(static_cast<PyObject*>(object)); }, object_);
   }

@@ -4,11 +4,29 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include <array>
+#include "resource.hpp"
 
 #include "integers.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/host.hpp"
+
+namespace {
+
+/// Return the class of `resource` among these, or MemoryResource.
+template <class... Classes>
+const std::type_info* class_among(const weir::MemoryResource* resource) noexcept {
+  const std::type_info* found = &typeid(weir::MemoryResource);
+  (static_cast<void>(dynamic_cast<const Classes*>(resource) && (found = &typeid(Classes))), ...);
+  return found;
+}
+
+}  // namespace
+
+const std::type_info* nanobind::detail::type_hook<weir::MemoryResource>::get(
+    const weir::MemoryResource* resource) noexcept {
+  return class_among<weir::Pool, weir::LimitingResource, weir::StatisticsResource, weir::TrackingResource,
+                     weir::DebugResource, weir::LoggingResource>(resource);
+}
 
 namespace weir::python {
 namespace {
@@ -27,8 +45,9 @@ MemoryKind kind_of(const Device& device, nb::handle kind) {
   throw nb::value_error(("no kind of memory is named '" + name + "'; there are" + names).c_str());
 }
 
-nb::dict stats(const MemoryResource& resource) {
-  const ResourceStats s = without_gil([&] { return resource.stats(); });
+}  // namespace
+
+nb::dict dict_of(const ResourceStats& s) {
   nb::dict out;
   out["in_use"] = s.in_use;
   out["reserved"] = s.reserved;
@@ -40,8 +59,6 @@ nb::dict stats(const MemoryResource& resource) {
   if (s.device_free) out["device_free"] = *s.device_free;
   return out;
 }
-
-}  // namespace
 
 void bind_resources(nb::module_& m) {
   nb::class_<MemoryResource>(m, "MemoryResource", nb::is_weak_referenceable(),
@@ -70,9 +87,10 @@ void bind_resources(nb::module_& m) {
       .def_prop_ro("is_device_accessible", &MemoryResource::is_device_accessible)
       .def_prop_ro("is_exportable", &MemoryResource::is_exportable, "whether its Buffers can go to another process")
       .def_prop_ro("upstream", &MemoryResource::upstream, "the resource this one stands on, or None")
-      .def("stats", &stats,
-           "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
-           "allocations. Where the driver says them, also device_budget and device_free, in bytes.")
+      .def(
+          "stats", [](const MemoryResource& r) { return dict_of(without_gil([&] { return r.stats(); })); },
+          "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
+          "allocations. Where the driver says them, also device_budget and device_free, in bytes.")
       .def(
           "trim",
           [](MemoryResource& r, const Int& keep) {
@@ -80,8 +98,11 @@ void bind_resources(nb::module_& m) {
             return without_gil([&] { return r.trim(bytes); });
           },
           nb::arg("bytes_to_keep") = 0, "Give back unused memory; the bytes given back.")
-      .def("__repr__",
-           [](const MemoryResource& r) { return "<weir.MemoryResource " + r.name() + " on " + r.device().id() + ">"; });
+      .def("__repr__", [](nb::handle self) {
+        const auto& r = nb::cast<const MemoryResource&>(self);
+        return std::string("<weir.") + nb::cast<std::string>(self.type().attr("__name__")) + " " + r.name() + " on " +
+               r.device().id() + ">";
+      });
 
   m.def(
       "make_resource",

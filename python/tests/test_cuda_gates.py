@@ -105,6 +105,38 @@ class Opener:
         self.thread.join()
 
 
+def test_an_allocation_that_waits_lets_another_thread_end_that(cuda):
+    host = weir.host_device()
+    pool = weir.make_pool(weir.make_resource(host), limit=1 << 20, segment_bytes=1 << 20, patience=LIMIT)
+    pool.set_reuse_policy("passed_only")
+    held, other = weir.Stream(host), weir.Stream(host)
+    buffer = pool.allocate(1 << 20, stream=held)
+    with Gate(cuda.stream) as gate:
+        held.wait(cuda.stream.record())
+        buffer.fill(1, stream=held)
+        buffer.close()
+        with Opener(gate):
+            assert pool.allocate(1 << 20, stream=other).size == 1 << 20
+
+
+def test_without_patience_an_allocation_does_not_wait(cuda):
+    host = weir.host_device()
+    pool = weir.make_pool(
+        weir.make_resource(host), limit=1 << 20, segment_bytes=1 << 20, patience=0, reuse=weir.ReusePolicy.passed_only
+    )
+    held, other = weir.Stream(host), weir.Stream(host)
+    buffer = pool.allocate(1 << 20, stream=held)
+    with Gate(cuda.stream):
+        held.wait(cuda.stream.record())
+        buffer.fill(1, stream=held)
+        buffer.close()
+        assert pool.try_allocate(1 << 20, stream=other) is None
+        pool.set_reuse_policy("wait_rather_than_fail")
+        assert pool.try_allocate(1 << 20, stream=other).size == 1 << 20, "the stream waits instead"
+        assert not held.done
+        assert pool.pool_stats()["waits"] == 1
+
+
 def test_bytes_are_those_after_all_uses(cuda):
     buffer, host = cuda.filled(100, 3), weir.make_resource(weir.host_device(), "pageable")
     there = host.allocate(100, stream=cuda.stream)

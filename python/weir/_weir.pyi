@@ -2,7 +2,8 @@
 # Types of the extension module. A test compares the names here with those in the module.
 
 import enum
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from types import EllipsisType, TracebackType
 from typing import Any, ClassVar, Self, SupportsFloat, SupportsIndex, TypeVar, overload
 
@@ -271,6 +272,275 @@ def current_resource(device: Device | None = None) -> MemoryResource:
 
 def set_current_resource(device: Device, resource: MemoryResource | None) -> MemoryResource:
     """Make `resource` the current one of `device`, None for its pool, and return the previous one."""
+
+class ReusePolicy(enum.Enum):
+    """When a pool may give memory to a stream although its last use, on another stream, is not complete. The stream
+    then waits for that use."""
+
+    passed_only = 0
+    wait_rather_than_fail = 1
+    wait_rather_than_grow = 2
+
+class Pool(MemoryResource):
+    """A resource that hands out memory of another again and again without asking it. Made by make_pool. The memory of a
+    closed Buffer is used again after its recorded uses. The pool lives until its last Buffer is gone."""
+
+    def pool_stats(self) -> dict[str, int]:
+        """
+        What stats() has, and: cached, largest_free in bytes; counts of segments, streams, reuses (served by a thread's
+        own cache), waits (of streams for memory of others), grown, given_back, moved.
+        """
+
+    def set_limit(self, bytes: SupportsIndex | None) -> None:
+        """Set the most bytes that may be reserved from now on; None is no limit. Memory above it is not given back."""
+
+    def set_reuse_policy(self, policy: ReusePolicy | str) -> None:
+        """Set whether streams may wait for memory that another stream used last."""
+
+    def set_release_threshold(self, bytes: SupportsIndex | None) -> None:
+        """Set the reserved bytes above which free memory goes back by itself; None keeps everything. What is above and
+        free goes back at once."""
+
+    def dump(self) -> str:
+        """Everything that the pool has at this moment, as JSON: statistics, streams, and every range of memory."""
+
+def make_pool(
+    upstream: Device | MemoryResource,
+    *,
+    initial_bytes: SupportsIndex = 0,
+    limit: SupportsIndex | None = None,
+    segment_bytes: SupportsIndex = 16777216,
+    growth: float = 0.03125,
+    alignment: SupportsIndex = 256,
+    reuse: ReusePolicy | str = "wait_rather_than_fail",
+    release_threshold: SupportsIndex | None = None,
+    patience: float = 1.0,
+    exportable: bool = False,
+    paged: bool = True,
+) -> Pool:
+    """
+    A pool over a resource, or over the plain resource of one of the device's kinds: one that can be paged, if there is
+    one and `paged` is set, else the default kind; an exportable one for an exportable pool. Sizes are in bytes. `limit`
+    bounds what is reserved; `segment_bytes` and `growth` say how much is taken at a time; `release_threshold` is the
+    reserved bytes above which free memory goes back by itself; `patience` is the seconds for which an allocation waits
+    for pending work before it fails. Raises Error (invalid_argument, unsupported) for options that the pool cannot
+    have, OutOfMemory for `initial_bytes`.
+    """
+
+class LimitingResource(MemoryResource):
+    """Passes requests on as long as its live Buffers have at most `limit` bytes together, as asked for. Others are
+    refused with OutOfMemory. Made by make_limiting."""
+
+    @property
+    def limit(self) -> int:
+        """bytes"""
+
+    def set_limit(self, bytes: SupportsIndex) -> None:
+        """Set the limit from now on. Live Buffers stay, even when they exceed it."""
+
+def make_limiting(upstream: MemoryResource, limit: SupportsIndex) -> LimitingResource:
+    """Bound the bytes that live Buffers take from `upstream` by this way."""
+
+def make_aligned(
+    upstream: MemoryResource, alignment: SupportsIndex, threshold: SupportsIndex = 0
+) -> MemoryResource:
+    """Let every Buffer of at least `threshold` bytes begin at a multiple of `alignment` bytes, a power of two of at
+    most 1 GiB."""
+
+def make_prefetch(upstream: MemoryResource, target: Device | None = None) -> MemoryResource:
+    """Move each new Buffer of memory that migrates (CUDA managed) to `target`, a device or the host, on the allocation
+    stream; None is upstream's own device. Raises Error (unsupported) for other memory."""
+
+class DebugResource(MemoryResource):
+    """Puts guards around each Buffer, poisons new and closed memory, and reports on stderr which bytes were overwritten
+    outside of a Buffer or after its end. Made by make_debug."""
+
+    @property
+    def violations(self) -> int:
+        """count of damaged places found so far: the guard before a Buffer, the guard after it, and its memory while
+        that is kept"""
+
+def make_debug(
+    upstream: MemoryResource,
+    *,
+    guard_bytes: SupportsIndex = 256,
+    poison: bool = True,
+    quarantine_bytes: SupportsIndex = 16777216,
+) -> DebugResource:
+    """Find writes outside of Buffers and to closed ones. `guard_bytes` go before and after each Buffer; `poison` fills
+    new Buffers with 0xcd and kept ones with 0xdd; closed memory is kept from upstream up to `quarantine_bytes`."""
+
+class LoggingResource(MemoryResource):
+    """Writes a line for every operation, for `weir replay` and to read (docs/traces.md). Made by make_logging. The last
+    lines are written when the last handle and the last Buffer are gone."""
+
+    def flush(self) -> None:
+        """Write the collected lines, and wait until they are written."""
+
+def make_logging(
+    upstream: MemoryResource, path: str | os.PathLike[str], *, buffer_bytes: SupportsIndex = 65536
+) -> LoggingResource:
+    """Write a trace of what goes through to the file `path`, which is created or emptied. Lines are collected up to
+    `buffer_bytes`; with 0 each is written at once. Raises OSError when the file cannot be opened."""
+
+class Counter:
+    """One figure over a period."""
+
+    @property
+    def current(self) -> int:
+        """what is live now; in a scope less than 0 when more was closed than was allocated since it began"""
+
+    @property
+    def peak(self) -> int:
+        """the most that `current` was"""
+
+    @property
+    def total(self) -> int:
+        """everything that was allocated, live or not"""
+
+    def __repr__(self) -> str: ...
+
+class AllocationStatistics:
+    """What a StatisticsResource counts."""
+
+    @property
+    def bytes(self) -> Counter:
+        """as asked for"""
+
+    @property
+    def buffers(self) -> Counter: ...
+
+    @property
+    def refused(self) -> int:
+        """count of requests that ended in exhaustion"""
+
+    def __repr__(self) -> str: ...
+
+class StatisticsResource(MemoryResource):
+    """Counts exactly what goes through it, for all threads together. Made by make_statistics."""
+
+    def statistics(self) -> AllocationStatistics:
+        """The figures since the last push_counters() that was not popped, else since the resource was made."""
+
+    def push_counters(self) -> None:
+        """Begin a scope inside the current scope."""
+
+    def pop_counters(self) -> AllocationStatistics:
+        """End the scope that was pushed last and return its figures. Raises Error (invalid_argument) when there is
+        none. Threads that push and pop side by side end each other's scopes: they should use StatisticsScope."""
+
+class StatisticsScope:
+    """The figures of a part of the time, from when the object is made until `with` or end() ends it. Scopes may overlap
+    in any way, and end on any thread."""
+
+    def __init__(self, resource: StatisticsResource) -> None: ...
+
+    def statistics(self) -> AllocationStatistics:
+        """The figures so far, or those of the whole scope once it has ended."""
+
+    def end(self) -> None:
+        """End the scope. Does nothing the second time."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+def make_statistics(upstream: MemoryResource) -> StatisticsResource:
+    """Count the bytes and Buffers that go through: now, at most, in total, and what is refused."""
+
+class TrackedBuffer:
+    """A live Buffer of a TrackingResource. str() is a line about it."""
+
+    @property
+    def number(self) -> int:
+        """counts the resource's allocations, from 1"""
+
+    @property
+    def size(self) -> int:
+        """bytes, as asked for"""
+
+    @property
+    def alignment(self) -> int:
+        """in bytes"""
+
+    @property
+    def stream(self) -> int:
+        """Stream.id of the allocation stream"""
+
+    @property
+    def stack(self) -> list[int]:
+        """return addresses of native code, innermost first; empty unless `stack_depth` asked for them"""
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class TrackingResource(MemoryResource):
+    """Remembers each Buffer until its last owner is gone; slices, Tensors and exports count as the same Buffer. When
+    the last handle goes away while Buffers are live, these are reported on stderr. Made by make_tracking."""
+
+    def outstanding(self) -> list[TrackedBuffer]:
+        """The live Buffers, oldest first. Buffers of zero bytes are not among them."""
+
+def make_tracking(
+    upstream: MemoryResource, *, stack_depth: SupportsIndex = 0, report_leaks: bool = True
+) -> TrackingResource:
+    """Remember which Buffers are live. `stack_depth` return addresses of native code are kept for each, which costs far
+    more than the allocation."""
+
+class AllocationFailure:
+    """A request that upstream could not serve, and what upstream said: bytes, 0 where unknown."""
+
+    @property
+    def size(self) -> int:
+        """bytes, as asked for"""
+
+    @property
+    def alignment(self) -> int:
+        """in bytes"""
+
+    @property
+    def stream(self) -> Stream:
+        """the allocation stream"""
+
+    @property
+    def attempt(self) -> int:
+        """1 at the first call for this request"""
+
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def largest_free(self) -> int: ...
+    @property
+    def device_free(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def resource(self) -> str:
+        """the resource that refused"""
+
+    @property
+    def call(self) -> str:
+        """the driver call that refused; empty when the driver was not asked"""
+
+    def __repr__(self) -> str: ...
+
+def make_failure_callback(
+    upstream: MemoryResource, callback: Callable[[AllocationFailure], bool], *, max_attempts: SupportsIndex = 16
+) -> MemoryResource:
+    """
+    When `upstream` is out of memory, call `callback`, and ask upstream again if it returns something true; at most
+    `max_attempts` times for one request. It runs on the thread that wants the memory, and on several threads at once;
+    it may close, allocate and trim. An exception of it reaches the caller of allocate. The resource keeps `callback`
+    alive, and the garbage collector cannot see that: let it refer to the resource weakly.
+    """
 
 class Tensor:
     """A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack."""
