@@ -5,7 +5,7 @@ import enum
 import os
 from collections.abc import Callable, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, Self, SupportsFloat, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, NoReturn, Self, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType
@@ -131,6 +131,7 @@ class Device:
 
     def __hash__(self) -> int: ...
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 class BackendInfo:
@@ -174,6 +175,7 @@ class Event:
     def wait(self, timeout: float | None = None) -> bool:
         """Block until complete: True, or False when `timeout` seconds passed first. The work then goes on."""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 class Stream:
@@ -212,6 +214,7 @@ class Stream:
 
     def __hash__(self) -> int: ...
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 def borrow_cuda_stream(device: Device, stream: object) -> Stream:
@@ -259,6 +262,7 @@ class MemoryResource:
     def trim(self, bytes_to_keep: SupportsIndex = 0) -> int:
         """Give back unused memory; the bytes given back."""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) -> MemoryResource:
@@ -619,6 +623,7 @@ class Tensor:
         """Enqueue a copy of all elements of `src`, a tensor of the same shape and element type, to those of this one.
         An array of NumPy becomes a tensor by from_dlpack; do not change it before the copy is complete."""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor:
@@ -765,6 +770,7 @@ class Buffer:
     def __bytes__(self) -> bytes:
         """A copy of the bytes, once everything that uses them is complete. Blocks until then."""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __enter__(self) -> Self: ...
 
     def __exit__(
