@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir.ipc: Buffers between processes.
 
+#include <poll.h>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,7 +10,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "bind.hpp"
+#include "integers.hpp"
 
 // A Descriptor cannot be copied, but its vector of owned file descriptors claims to be copyable.
 template <>
@@ -20,7 +22,7 @@ namespace {
 using ipc::Descriptor;
 
 /// Return a second descriptor with file descriptors of its own. Opening uses a descriptor up, but the Python object
-/// must stay usable.
+/// must stay usable, and another thread may close it meanwhile.
 Descriptor duplicate(const Descriptor& descriptor) {
   std::vector<spi::UniqueFd> fds;
   for (const spi::UniqueFd& fd : descriptor.fds()) fds.push_back(fd.duplicate());
@@ -48,10 +50,41 @@ int socket_of(nb::handle socket) {
   return fd;
 }
 
-std::chrono::milliseconds milliseconds(std::optional<double> seconds) {
-  if (!seconds) return std::chrono::milliseconds{-1};
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+constexpr milliseconds slice{100};
+
+std::optional<Clock::time_point> deadline(std::optional<double> seconds) {
+  if (!seconds) return std::nullopt;
   if (std::isnan(*seconds) || *seconds < 0) throw nb::value_error("timeout must be None or a number of seconds >= 0");
-  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(std::min(*seconds, 1e9) * 1000))};
+  return Clock::now() + duration(*seconds, "timeout");
+}
+
+/// Return the time to `end`, at most `most`.
+milliseconds left(const std::optional<Clock::time_point>& end, milliseconds most) {
+  if (!end) return most;
+  return std::clamp(std::chrono::ceil<milliseconds>(*end - Clock::now()), milliseconds{0}, most);
+}
+
+/// Wait in slices until there is something to read or the time is over. Between slices, Ctrl-C is answered. The rest of
+/// a message comes at once, because send() sends it as a whole.
+Descriptor receive(nb::handle socket, std::optional<double> timeout) {
+  const int fd = socket_of(socket);
+  const auto end = deadline(timeout);
+  while (true) {
+    pollfd entry{fd, POLLIN, 0};
+    const int ready = without_gil([&] { return ::poll(&entry, 1, static_cast<int>(left(end, slice).count())); });
+    if (ready > 0 || (end && Clock::now() >= *end)) break;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  const milliseconds rest = end ? left(end, milliseconds::max()) : milliseconds{-1};
+  return without_gil([&] { return ipc::receive(fd, rest); });
+}
+
+void close(Descriptor& descriptor) {
+  Descriptor files{{}, {}};
+  std::swap(files, descriptor);
+  without_gil([&] { files = Descriptor{{}, {}}; });
 }
 
 }  // namespace
@@ -76,27 +109,29 @@ void bind_ipc(nb::module_& m) {
             for (const spi::UniqueFd& fd : d.fds()) numbers.push_back(fd.get());
             return numbers;
           },
-          "Owned by the Descriptor.");
+          "Owned by the Descriptor.")
+      .def("close", &close, "Close the files now. open() and send() refuse the Descriptor afterwards.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](Descriptor& d, const nb::args&) { close(d); });
 
   sub.def(
       "send",
       [](nb::handle socket, const Descriptor& descriptor) {
         const int fd = socket_of(socket);
-        without_gil([&] { ipc::send(fd, descriptor); });
+        if (descriptor.bytes().empty()) throw Error(Errc::closed, "ipc.send: the descriptor is closed");
+        const Descriptor mine = duplicate(descriptor);
+        without_gil([&] { ipc::send(fd, mine); });
       },
       nb::arg("socket"), nb::arg("descriptor"), "Send over a connected Unix-domain socket, in one message.");
   sub.def(
-      "receive",
-      [](nb::handle socket, std::optional<double> timeout) {
-        const int fd = socket_of(socket);
-        const auto limit = milliseconds(timeout);
-        return without_gil([&] { return ipc::receive(fd, limit); });
-      },
-      nb::arg("socket"), nb::arg("timeout") = nb::none(), "Receive what send() sent; `timeout` in seconds.");
+      "receive", &receive, nb::arg("socket"), nb::arg("timeout") = nb::none(),
+      "Receive what send() sent; `timeout` in seconds. Ctrl-C ends the wait. Raises Error: timed_out, peer_gone when "
+      "the other end is closed, corrupt_descriptor for what is no descriptor.");
   sub.def(
       "open",
       [](const Descriptor& descriptor, const Stream& stream) {
-        return without_gil([&] { return ipc::open(duplicate(descriptor), stream); });
+        Descriptor mine = duplicate(descriptor);
+        return without_gil([&] { return ipc::open(std::move(mine), stream); });
       },
       nb::arg("descriptor"), nb::kw_only(), nb::arg("stream"),
       "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir.ipc with a second Python process: spawned, since a GPU driver may be loaded here."""
 
+import _thread
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -160,6 +163,58 @@ def test_sockets_that_do_not_deliver(shared_memory):
     with pytest.raises(weir.Error) as raised:
         weir.ipc.send(here, descriptor)
     assert raised.value.condition == weir.Errc.peer_gone
+
+
+def test_ctrl_c_ends_a_wait_for_a_descriptor(shared_memory):
+    here, there = socket.socketpair()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
+    try:
+        for limit in (30, None):
+            with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+                threading.Timer(0.05, _thread.interrupt_main).start()
+                weir.ipc.receive(here, timeout=limit)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    descriptor = shared_memory.allocate(16).ipc_descriptor(stream=shared_memory.stream)
+    weir.ipc.send(there, descriptor)
+    assert weir.ipc.receive(here).data == descriptor.data, "nothing was lost"
+
+
+@pytest.mark.parametrize("limit", [None, 600])
+def test_a_wait_for_a_descriptor_lets_another_thread_send_it(shared_memory, limit):
+    here, there = socket.socketpair()
+    descriptor = shared_memory.allocate(16).ipc_descriptor(stream=shared_memory.stream)
+    sender = threading.Thread(target=lambda: weir.ipc.send(there, descriptor))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # it runs only while this thread lets it
+    try:
+        sender.start()
+        assert weir.ipc.receive(here, timeout=limit).data == descriptor.data
+    finally:
+        sys.setswitchinterval(interval)
+        sender.join()
+
+
+def test_descriptors_close_their_files(shared_memory):
+    here, there = socket.socketpair()
+    with shared_memory.allocate(16).ipc_descriptor(stream=shared_memory.stream) as descriptor:
+        files = descriptor.fds
+        weir.ipc.send(there, descriptor)
+        assert all(os.fstat(fd) for fd in files)
+    with pytest.raises(KeyError), weir.ipc.receive(here) as received:
+        raise KeyError
+    for closed in (descriptor, received):
+        closed.close()
+        assert (closed.data, closed.fds) == (b"", [])
+        with pytest.raises(weir.Error, match="ipc.send: the descriptor is closed") as raised:
+            weir.ipc.send(there, closed)
+        assert raised.value.condition == weir.Errc.closed
+        with pytest.raises(weir.Error) as raised:
+            weir.ipc.open(closed, stream=shared_memory.stream)
+        assert raised.value.condition == weir.Errc.corrupt_descriptor
+    for fd in files:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
 
 
 def test_closed_files_are_refused():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Sequence
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from ._weir import Buffer, Stream
 
@@ -20,11 +21,20 @@ class Descriptor:
     def fds(self) -> list[int]:
         """Owned by the Descriptor."""
 
+    def close(self) -> None:
+        """Close the files now. open() and send() refuse the Descriptor afterwards."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
 def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
     """Send over a connected Unix-domain socket, in one message."""
 
 def receive(socket: int | _HasFileno, timeout: float | None = None) -> Descriptor:
-    """Receive what send() sent; `timeout` in seconds."""
+    """Receive what send() sent; `timeout` in seconds. Ctrl-C ends the wait. Raises Error: timed_out, peer_gone when the
+    other end is closed, corrupt_descriptor for what is no descriptor."""
 
 def open(descriptor: Descriptor, *, stream: Stream) -> Buffer:
     """The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes."""
