@@ -2,6 +2,8 @@
 
 #include "cuda_stream.hpp"
 
+#include "integers.hpp"
+
 #if WEIR_HAS_CUDA
 #include "weir/cuda.hpp"
 #endif
@@ -30,16 +32,17 @@ std::optional<std::uintptr_t> cuda_stream_handle(const Stream&) { return std::nu
 #endif
 
 std::uintptr_t cuda_handle_of(nb::handle stream) {
-  nb::object number = nb::borrow(stream);
-  if (nb::hasattr(stream, "__cuda_stream__")) {
-    const nb::object protocol = stream.attr("__cuda_stream__");
-    const nb::object answer = PyCallable_Check(protocol.ptr()) ? protocol() : protocol;
-    if (nb::cast<int>(answer[0]) != 0) throw nb::value_error("unknown version of __cuda_stream__");
-    number = answer[1];
+  if (!nb::hasattr(stream, "__cuda_stream__")) {
+    if (!is_integer(stream)) wrong_type(stream, "a CUDA stream", "an int or an object with __cuda_stream__");
+    return address(stream, "a CUDA stream");
   }
-  if (PyBool_Check(number.ptr()) || !PyLong_Check(number.ptr()))
-    throw nb::type_error("a CUDA stream is an int or an object with __cuda_stream__");
-  return nb::cast<std::uintptr_t>(number);
+  const nb::object protocol = stream.attr("__cuda_stream__");
+  const nb::object answer = PyCallable_Check(protocol.ptr()) ? protocol() : protocol;
+  if (PySequence_Check(answer.ptr()) == 0 || nb::len(answer) != 2)
+    wrong_type(answer, "what __cuda_stream__ returns", "a version and a handle");
+  if (integer(answer[0], "the version of __cuda_stream__") != 0)
+    throw nb::value_error("unknown version of __cuda_stream__");
+  return address(answer[1], "the handle of __cuda_stream__");
 }
 
 }  // namespace weir::python

@@ -96,7 +96,8 @@ void bind_streams(nb::module_& m) {
   m.def(
       "borrow_cuda_stream",
       [](const Device& device, nb::handle stream) { return cuda_stream(device, cuda_handle_of(stream)); },
-      nb::arg("device"), nb::arg("stream"),
+      nb::arg("device"), nb::arg("stream").none(),
+      nb::sig("def borrow_cuda_stream(device: Device, stream: object) -> Stream"),
       "Stream over a CUDA stream that others own: a handle as int, or an object with __cuda_stream__ (cuda.core, "
       "CuPy, PyTorch). It must outlive the work put on it.");
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams, events and truthful timeouts."""
 
+import numpy as np
 import pytest
 
 import weir
@@ -62,12 +63,43 @@ def test_only_cuda_streams_have_a_cuda_handle(device):
         assert not hasattr(stream, "__cuda_stream__")
 
 
-@pytest.mark.parametrize("handle", [True, "1", 1.5, None])
-def test_borrowing_needs_a_number_or_the_protocol(handle):
-    with pytest.raises(TypeError):
+class Foreign:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "handle, error, words",
+    [
+        *((wrong, TypeError, "a CUDA stream must be an int or an object with __cuda_stream__, not")
+          for wrong in (True, "1", 1.5, None)),
+        (-1, OverflowError, "a CUDA stream must be at least 0 and fit into 64 bits"),
+        (1 << 64, OverflowError, "a CUDA stream must be at least 0 and fit into 64 bits"),
+        (Foreign(7), TypeError, "what __cuda_stream__ returns must be a version and a handle, not int"),
+        (Foreign((0, 1, 2)), TypeError, "what __cuda_stream__ returns must be a version and a handle, not tuple"),
+        (Foreign((0, "1")), TypeError, "the handle of __cuda_stream__ must be an integer, not str"),
+        (Foreign((0, -1)), OverflowError, "the handle of __cuda_stream__ must be at least 0"),
+        (Foreign(("0", 1)), TypeError, "the version of __cuda_stream__ must be an integer, not str"),
+        (Foreign((1, 1)), ValueError, "unknown version of __cuda_stream__"),
+    ],
+)
+def test_borrowing_needs_a_number_or_the_protocol(handle, error, words):
+    with pytest.raises(error, match=words):
         weir.borrow_cuda_stream(weir.host_device(), handle)
 
 
-def test_borrowing_needs_a_cuda_device():
+@pytest.mark.parametrize("handle", [1, np.uint64(1), Foreign((0, 1)), Foreign([np.int64(0), np.int64(1)])])
+def test_borrowing_needs_a_cuda_device(handle):
     with pytest.raises(weir.Error):
-        weir.borrow_cuda_stream(weir.host_device(), 1)
+        weir.borrow_cuda_stream(weir.host_device(), handle)
+
+
+@pytest.mark.parametrize("number", [int, np.uint64])
+def test_borrowed_cuda_streams_are_the_same_stream(cuda, number):
+    version, handle = cuda.stream.__cuda_stream__()
+    for theirs in (number(handle), Foreign((version, number(handle)))):
+        borrowed = weir.borrow_cuda_stream(cuda.device, theirs)
+        assert borrowed.__cuda_stream__() == (0, handle)
