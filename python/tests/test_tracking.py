@@ -77,9 +77,18 @@ def test_what_nobody_closed_is_reported(memory, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_reports_can_be_left_out(memory, capfd):
-    kept = leak(memory, report_leaks=False)
-    assert capfd.readouterr().err == "" and kept.size == 321
+def test_reports_can_be_left_out(pageable, capfd):
+    def told(**options):
+        kept = leak(pageable, **options)
+        return capfd.readouterr().err != "" and kept.size == 321
+
+    for _ in range(300):
+        before, without, behind = told(), told(report_leaks=False), told()
+        assert not without
+        if before and behind:  # it was not left out because there were too many lines
+            return
+        time.sleep(0.1)
+    pytest.fail("nothing was ever reported")
 
 
 def test_options(pageable):
