@@ -36,6 +36,7 @@ void bind_buffers(nb::module_& m);
 void bind_tensors(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_ipc(nb::module_& m);
+void bind_command_line(nb::module_& m);
 void refuse_pickling(nb::module_& m);
 
 /// Wait for `event` without the GIL, and answer Ctrl-C meanwhile. `seconds` bounds the wait; false when they passed

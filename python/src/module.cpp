@@ -41,5 +41,6 @@ NB_MODULE(_weir, m) {
   weir::python::bind_exchange(m);
   weir::python::bind_buffers(m);
   weir::python::bind_ipc(m);
+  weir::python::bind_command_line(m);
   weir::python::refuse_pickling(m);
 }

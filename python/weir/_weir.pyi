@@ -18,6 +18,9 @@ _Target = TypeVar("_Target")
 _Extents = SupportsIndex | Sequence[SupportsIndex]
 _Index = SupportsIndex | slice | EllipsisType | None
 
+def _run_command_line(arguments: Sequence[str], program: Sequence[str]) -> int:
+    """Run the weir command line and return its exit status. `program` are the words that start it in a process."""
+
 class Errc(enum.Enum):
     """What went wrong, whichever backend found it."""
 

@@ -15,13 +15,13 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = re.search(r"^project\(weir VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 
-PACKAGE = {"__init__.py", "_weir.pyi", "ipc.py", "ipc.pyi", "py.typed"}  # and the module
-DIST_INFO = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE"}
+PACKAGE = {"__init__.py", "__main__.py", "_weir.pyi", "ipc.py", "ipc.pyi", "py.typed"}  # and the module
+DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 LIBRARIES = {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
              "ld-linux-x86-64.so.2"}
 SYSTEM_PATHS = ("/proc/", "/sys/", "/dev/")  # the same on every machine
 
-ARCHIVE_FOLDERS = {"backends", "cmake", "include", "python", "src"}
+ARCHIVE_FOLDERS = {"backends", "cmake", "include", "python", "src", "tools"}
 ARCHIVE_FILES = {"CHANGELOG.md", "CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 ARCHIVE_SUFFIXES = {".cpp", ".hpp", ".inc", ".cmake", ".in", ".txt", ".map", ".md", ".py", ".pyi", ".typed",
                     ".comp"}  # the source of shaders that an .inc has in binary

@@ -6,6 +6,7 @@ wheel_program.py VERSION BACKEND…: what it should be, and the backends that it
 
 import importlib.metadata
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -40,3 +41,10 @@ try:
     raise SystemExit("a closed buffer was filled")
 except weir.Error as error:
     assert error.condition == weir.Errc.closed, error
+
+program = pathlib.Path(sys.executable).with_name("weir")
+for command in ([program], [sys.executable, "-m", "weir"]):
+    printed = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True).stdout
+    assert printed == f"weir {version}\n", printed
+    printed = subprocess.run([*command, "demo"], check=True, capture_output=True, text=True).stdout
+    assert "every byte was right" in printed, printed

@@ -50,7 +50,7 @@ class Demo {
   void list_devices();
   void allocate_and_fill();
   void copy_across();
-  void share();
+  void share(const Program& program);
   [[nodiscard]] int mismatches() const noexcept { return mismatches_; }
 
  private:
@@ -148,8 +148,8 @@ bool visit(const Memory& memory, MemoryResource& resource, const PeerProcess& pe
   return peer.answer() == peer_agrees && holds(buffer, returned, memory.stream);
 }
 
-void Demo::share() {
-  PeerProcess peer;
+void Demo::share(const Program& program) {
+  PeerProcess peer{program};
   std::printf("\nshare %s with process %d: it opens the buffer by its descriptor, checks and changes it\n",
               size_text(demo_bytes).c_str(), static_cast<int>(peer.id()));
   Table table{{"memory", "first", "again", "bytes"}, 1};
@@ -175,12 +175,12 @@ void Demo::share() {
 
 }  // namespace
 
-int demo() {
+int demo(const Program& program) {
   Demo demo;
   demo.list_devices();
   demo.allocate_and_fill();
   demo.copy_across();
-  demo.share();
+  demo.share(program);
   if (demo.mismatches() == 0) return std::puts("\nevery byte was right"), 0;
   return std::printf("\n%d mismatches\n", demo.mismatches()), 1;
 }

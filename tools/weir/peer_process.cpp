@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace weir::cli {
 namespace {
@@ -20,14 +21,16 @@ void check(int error, const char* what) {
 }
 
 /// Start the peer. In the child, dup2 clears close-on-exec on its copy only.
-pid_t spawn(int socket) {
-  std::string program = "weir", command{peer_command};
-  const std::array<char*, 3> arguments{program.data(), command.data(), nullptr};
+pid_t spawn(Program words, int socket) {
+  words.emplace_back(peer_command);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   check(posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
   pid_t id = -1;
   int error = posix_spawn_file_actions_adddup2(&actions, socket, peer_socket);
-  if (error == 0) error = posix_spawn(&id, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
+  if (error == 0) error = posix_spawn(&id, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   check(error, "posix_spawn");
   return id;
@@ -35,12 +38,12 @@ pid_t spawn(int socket) {
 
 }  // namespace
 
-PeerProcess::PeerProcess() {
+PeerProcess::PeerProcess(const Program& program) {
   std::array<int, 2> ends{};
   check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0 ? errno : 0, "socketpair");
   socket_.reset(ends[0]);
   const spi::UniqueFd theirs{ends[1]};
-  id_ = spawn(theirs.get());
+  id_ = spawn(program, theirs.get());
 }
 
 PeerProcess::~PeerProcess() { finish(); }

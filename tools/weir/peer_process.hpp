@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The second process of the demo: this program again, started with a socket.
+// The second process of the demo: this command line again, started with a socket.
 
 #include <sys/types.h>
 
 #include <string_view>
 
+#include "commands.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::cli {
@@ -16,7 +17,7 @@ inline constexpr int peer_socket = 3;  ///< the file descriptor of the peer's en
 /// A running peer. It is spawned and never forked, because a GPU driver may be loaded here.
 class PeerProcess {
  public:
-  PeerProcess();
+  explicit PeerProcess(const Program& program);
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
   ~PeerProcess();  ///< closes the socket, which ends the peer, and waits for the peer

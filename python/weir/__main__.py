@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weir command line: `python -m weir`, and the program `weir` that the wheel brings."""
+
+import signal
+import sys
+
+from . import _weir
+
+
+def main() -> int:
+    run = getattr(_weir, "_run_command_line", None)
+    if run is None:
+        print("weir: this build has no command line (WEIR_BUILD_TOOLS)", file=sys.stderr)
+        return 1
+    for ending in (signal.SIGINT, signal.SIGPIPE):  # no Python runs that could answer them
+        signal.signal(ending, signal.SIG_DFL)
+    return run(sys.argv[1:], [sys.executable, "-m", "weir"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
