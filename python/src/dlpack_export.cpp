@@ -23,9 +23,12 @@ struct Arguments {
 };
 
 std::int64_t integer(nb::handle value, const char* what) {
-  const nb::object index = PyLong_CheckExact(value.ptr())
-                               ? nb::borrow(value)
-                               : nb::steal(PyBool_Check(value.ptr()) ? nullptr : PyNumber_Index(value.ptr()));
+  if (PyLong_CheckExact(value.ptr())) {
+    const long long number = PyLong_AsLongLong(value.ptr());
+    if (number == -1 && PyErr_Occurred()) throw nb::python_error();
+    return number;
+  }
+  const nb::object index = nb::steal(PyBool_Check(value.ptr()) ? nullptr : PyNumber_Index(value.ptr()));
   if (!index) {
     PyErr_Clear();
     throw nb::type_error((std::string{what} + " must be an int, not " + nb::inst_name(value).c_str()).c_str());
@@ -42,21 +45,21 @@ std::pair<std::int64_t, std::int64_t> integers(nb::handle value, const char* wha
 }
 
 void parse(Arguments& arguments, nb::handle name, nb::handle value) {
-  if (is_name(name, Name::copy)) {
-    if (value.is_none()) return;
-    if (!PyBool_Check(value.ptr())) throw nb::type_error("copy must be None, True or False");
-    arguments.options.copy = value.ptr() == Py_True ? DlpackCopy::always : DlpackCopy::never;
-  } else if (is_name(name, Name::stream)) {
-    if (!value.is_none()) arguments.stream = integer(value, "stream");
-  } else if (is_name(name, Name::max_version)) {
-    if (!value.is_none()) arguments.versioned = integers(value, "max_version").first >= 1;
-  } else if (is_name(name, Name::dl_device)) {
-    if (value.is_none()) return;
+  const std::optional<Name> known = keyword(name);
+  if (!known)
+    throw nb::type_error(
+        ("__dlpack__() got an unexpected keyword argument '" + nb::cast<std::string>(name) + "'").c_str());
+  if (value.is_none()) return;
+  if (*known == Name::max_version) {
+    arguments.versioned = integers(value, "max_version").first >= 1;
+  } else if (*known == Name::stream) {
+    arguments.stream = integer(value, "stream");
+  } else if (*known == Name::dl_device) {
     const auto [type, id] = integers(value, "dl_device");
     arguments.options.device = DlpackDevice{static_cast<std::int32_t>(type), static_cast<std::int32_t>(id)};
   } else {
-    throw nb::type_error(
-        ("__dlpack__() got an unexpected keyword argument '" + nb::cast<std::string>(name) + "'").c_str());
+    if (!PyBool_Check(value.ptr())) throw nb::type_error("copy must be None, True or False");
+    arguments.options.copy = value.ptr() == Py_True ? DlpackCopy::always : DlpackCopy::never;
   }
 }
 
@@ -85,9 +88,12 @@ std::optional<Stream> consumer_of(const Buffer& buffer, DlpackDevice label, cons
   return cuda_stream(buffer.device(), static_cast<std::uintptr_t>(stream.value_or(cuda_legacy_stream)));
 }
 
+constexpr const char* versioned_name = "dltensor_versioned";
+constexpr const char* legacy_name = "dltensor";
+
 template <class Managed>
 void destroy_capsule(PyObject* capsule, const char* name) noexcept {
-  if (!PyCapsule_IsValid(capsule, name)) return;  // a consumer has taken the tensor
+  if (PyCapsule_GetName(capsule) != name) return;  // a consumer has taken the tensor
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
   if (managed->deleter) managed->deleter(managed);  // touches no Python object, so an exception in flight survives
 }
@@ -95,9 +101,8 @@ void destroy_capsule(PyObject* capsule, const char* name) noexcept {
 nb::object capsule_of(ManagedTensor managed, bool versioned) {
   PyObject* capsule = nullptr;
   if (versioned) {
-    capsule = PyCapsule_New(managed.get(), "dltensor_versioned", [](PyObject* dying) {
-      destroy_capsule<DLManagedTensorVersioned>(dying, "dltensor_versioned");
-    });
+    capsule = PyCapsule_New(managed.get(), versioned_name,
+                            [](PyObject* dying) { destroy_capsule<DLManagedTensorVersioned>(dying, versioned_name); });
     if (!capsule) throw nb::python_error();
     static_cast<void>(managed.release());
     return nb::steal(capsule);
@@ -106,7 +111,7 @@ nb::object capsule_of(ManagedTensor managed, bool versioned) {
     throw nb::buffer_error("read-only memory needs a consumer that speaks DLPack 1.0: max_version=(1, 0) or later");
   DLManagedTensor* legacy = managed.release_legacy();
   capsule =
-      PyCapsule_New(legacy, "dltensor", [](PyObject* dying) { destroy_capsule<DLManagedTensor>(dying, "dltensor"); });
+      PyCapsule_New(legacy, legacy_name, [](PyObject* dying) { destroy_capsule<DLManagedTensor>(dying, legacy_name); });
   if (!capsule) {
     if (legacy->deleter) legacy->deleter(legacy);
     throw nb::python_error();

@@ -8,13 +8,12 @@ namespace weir::python {
 
 enum class Name { copy, stream, max_version, dl_device, dlpack, dlpack_device };
 
+/// Make the strings, when the module is loaded.
+void intern_names();
 /// Return the interned string, which lives as long as the process.
 PyObject* interned(Name name);
 
-/// Return whether `string` is that name.
-inline bool is_name(nb::handle string, Name name) {
-  PyObject* const mine = interned(name);
-  return string.ptr() == mine || PyUnicode_Compare(string.ptr(), mine) == 0;
-}
+/// Return which of the keyword arguments of __dlpack__ `string` is, if it is one.
+std::optional<Name> keyword(nb::handle string);
 
 }  // namespace weir::python

@@ -2,6 +2,7 @@
 // The extension module: one call per subject, in the order in which types refer to each other.
 
 #include "bind.hpp"
+#include "dlpack_names.hpp"
 #include "weir/version.hpp"
 
 namespace weir::python {
@@ -28,6 +29,7 @@ NB_MODULE(_weir, m) {
   nb::set_leak_warnings(weir::python::reports_leaks());
   m.doc() = "Memory shared by GPUs, CPUs, processes and frameworks.";
   m.attr("__version__") = WEIR_VERSION_STRING;
+  weir::python::intern_names();
   weir::python::bind_errors(m);
   weir::python::bind_devices(m);
   weir::python::bind_streams(m);

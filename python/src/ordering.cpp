@@ -9,11 +9,14 @@ namespace weir::python {
 
 void complete_on_host(const Buffer& buffer) {
   if (buffer.size() == 0) return;
-  for (const spi::Point& use : buffer.block()->uses_before(nullptr)) {
-    const Event event{spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value};
-    if (!event.done()) wait_for(event, std::nullopt);
+  spi::Block& block = *buffer.block();
+  if (!block.known_complete()) {
+    for (const spi::Point& use : block.uses_before(nullptr)) {
+      const Event event{spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value};
+      if (!event.done()) wait_for(event, std::nullopt);
+    }
   }
-  spi::Segment& segment = *buffer.block()->segment;
+  spi::Segment& segment = *block.segment;
   if (!segment.host_coherent) segment.before_host_read(buffer.location().offset, buffer.size());
 }
 

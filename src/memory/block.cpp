@@ -99,6 +99,11 @@ std::vector<Point> Block::uses_before(const StreamState* follower) {
   return points;
 }
 
+bool Block::known_complete() const noexcept {
+  return never_left_home() &&
+         (!stream || (!stream->has_work_from_outside() && stream->known_reached(stream->issued())));
+}
+
 void Block::mark_uses() noexcept {
   if (never_left_home()) return;
   const BlockGuard guard(*this);

@@ -56,7 +56,8 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
   const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
   const Segment* const segment = opened.block->segment;
   const DlpackDevice own = own_device(buffer, segment);
-  DlpackRoute route{options.device.value_or(own), options.copy == DlpackCopy::always, false};
+  if (!options.device) return {own, options.copy == DlpackCopy::always, false};
+  DlpackRoute route{*options.device, options.copy == DlpackCopy::always, false};
   if (route.device == own) return route;
   const bool from_host = segment ? segment->host_accessible() : buffer.is_host_accessible();
   if (route.device == cpu) {

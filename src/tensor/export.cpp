@@ -11,39 +11,55 @@
 
 namespace weir::detail {
 
-/// Those that this thread has deleted.
+/// Those that this thread has deleted. A deleter may run when the objects of the thread have ended already, so this one
+/// has no end of its own.
 struct Export::Kept {
   static constexpr unsigned most = 64;
-  Export* first = nullptr;
-  unsigned count = 0;
+  Export* first;
+  unsigned count;
+  bool swept;  // at the end of the thread, or soon: nothing is kept any more
+  bool will_be_swept;
 
-  ~Kept() {
-    ended = true;
+  void sweep() noexcept {
+    swept = true;
     while (first) delete std::exchange(first, first->next_);
   }
-  // A deleter may run when the objects of the thread have ended already. This one needs no end.
-  static inline thread_local constinit bool ended = false;
+  static thread_local constinit Kept mine;
 };
+thread_local constinit Export::Kept Export::Kept::mine{};
 
-Export::Kept* Export::kept() noexcept {
-  if (Kept::ended) return nullptr;
-  thread_local Kept mine;
-  return &mine;
+bool Export::keep(Export& ended) noexcept {
+  Kept& mine = Kept::mine;
+  if (mine.swept || mine.count == Kept::most) return false;
+  if (!mine.will_be_swept) {
+    struct AtEnd {
+      ~AtEnd() { Kept::mine.sweep(); }
+    };
+    thread_local const AtEnd at_end;
+    (void)&at_end;  // naming it makes it
+    mine.will_be_swept = true;
+  }
+  ended.next_ = std::exchange(mine.first, &ended);
+  ++mine.count;
+  return true;
 }
 
 Export::Owner Export::take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
-  Kept* const mine = kept();
+  Kept& mine = Kept::mine;
   Owner taken;
-  if (mine && mine->first) {
-    taken.reset(std::exchange(mine->first, mine->first->next_));
-    --mine->count;
+  if (mine.first) {
+    taken.reset(std::exchange(mine.first, mine.first->next_));
+    --mine.count;
   } else {
     taken.reset(new Export);
   }
   taken->dimensions_ = shape.size();
   if (shape.size() > usual) taken->more_ = std::make_unique<std::int64_t[]>(2 * shape.size());
-  std::ranges::copy(shape, taken->shape());
-  std::ranges::copy(strides, taken->strides());
+  std::int64_t *const extents = taken->shape(), *const steps = taken->strides();
+  for (std::size_t i = 0; i < shape.size(); ++i) {  // few: a call for them takes longer
+    extents[i] = shape[i];
+    steps[i] = strides[i];
+  }
   return taken;
 }
 
@@ -75,13 +91,7 @@ void Export::recycle(Export* ended) noexcept {
     if (ended->consumer_) ended->end_work(last);
   }
   ended->more_.reset();
-  Kept* const mine = kept();
-  if (!mine || mine->count == Kept::most) {
-    delete ended;
-    return;
-  }
-  ended->next_ = std::exchange(mine->first, ended);
-  ++mine->count;
+  if (!keep(*ended)) delete ended;
 }
 
 }  // namespace weir::detail

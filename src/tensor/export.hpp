@@ -57,7 +57,7 @@ class Export {
   ///@}
  private:
   struct Kept;
-  static Kept* kept() noexcept;
+  static bool keep(Export& ended) noexcept;
   void end_writes() const noexcept;
   void end_work(Buffer& last) noexcept;
 

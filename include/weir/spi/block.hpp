@@ -70,6 +70,8 @@ struct WEIR_API Block {
   [[nodiscard]] bool never_left_home() const noexcept {
     return uses_.load(std::memory_order_acquire) == nullptr && busy_.load(std::memory_order_relaxed) == 0;
   }
+  /// Return whether all uses so far are complete, as far as is known without asking a driver.
+  [[nodiscard]] bool known_complete() const noexcept;
   /// Have the driver record the uses, too, so that nobody needs the streams to find out when the uses are over.
   void mark_uses() noexcept;
   /// Return whether no stream but the allocation stream has a use on record.
