@@ -2,6 +2,9 @@
 
 #include "cuda_stream.hpp"
 
+#include <map>
+#include <mutex>
+
 #include "integers.hpp"
 
 #if WEIR_HAS_CUDA
@@ -12,7 +15,23 @@ namespace weir::python {
 
 #if WEIR_HAS_CUDA
 
+namespace {
+
+/// Return the legacy default stream of a device, which lives as long as the process. It is borrowed once.
+const Stream& legacy_stream(const Device& device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& streams = *new std::map<int, Stream>;
+  const std::scoped_lock lock(mutex);
+  const auto found = streams.find(device.ordinal());
+  if (found != streams.end()) return found->second;
+  return streams.emplace(device.ordinal(), cuda::borrow(device, reinterpret_cast<CUstream_st*>(cuda_legacy_stream)))
+      .first->second;
+}
+
+}  // namespace
+
 Stream cuda_stream(const Device& device, std::uintptr_t handle) {
+  if (handle == cuda_legacy_stream) return legacy_stream(device);
   return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle));
 }
 

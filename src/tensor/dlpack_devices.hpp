@@ -9,6 +9,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "weir/fwd.hpp"
+#include "weir/managed_tensor.hpp"
+
 namespace weir::detail {
 
 struct DlpackDeviceType {
@@ -34,5 +37,8 @@ inline constexpr std::array dlpack_device_types{
   const auto found = std::ranges::find(dlpack_device_types, type, &DlpackDeviceType::type);
   return found == dlpack_device_types.end() ? nullptr : &*found;
 }
+
+/// Return what an export of the memory names unless it is asked for something else. `segment` is the buffer's, or null.
+[[nodiscard]] DlpackDevice own_dlpack_device(const Buffer& buffer, const spi::Segment* segment);
 
 }  // namespace weir::detail

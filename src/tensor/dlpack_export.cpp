@@ -43,11 +43,10 @@ void delete_foreign(DLManagedTensor* tensor) noexcept {
   if (owner->whole->deleter) owner->whole->deleter(owner->whole);
 }
 
-void* data_of(const detail::Operand& opened, DlpackDevice device, std::size_t byte_offset) {
+void* data_of(const detail::Operand& opened, const DlpackDeviceType* type, std::size_t byte_offset) {
   using Address = DlpackDeviceType::Address;
   const spi::Segment& segment = *opened.block->segment;
   const std::size_t at = opened.begin + byte_offset;
-  const auto* const type = detail::find_dlpack_device_type(device.type);
   if (type && type->address == Address::device && segment.address != 0)
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(segment.address + at));
   if (type && type->address == Address::host && segment.host) return segment.host + at;
@@ -60,18 +59,14 @@ bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
   return opened.size == 0 || std::ranges::find(elements.shape, 0) != elements.shape.end();
 }
 
-// Everything but shape and strides.
-void describe(DLTensor& tensor, const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device) {
-  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, device, elements.byte_offset);
+// Everything but shape and strides. `type` is the line of the table for `device`.
+void describe(DLTensor& tensor, const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device,
+              const DlpackDeviceType* type) {
+  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, type, elements.byte_offset);
   tensor.device = {static_cast<DLDeviceType>(device.type), device.id};
   tensor.ndim = static_cast<std::int32_t>(elements.shape.size());
   tensor.dtype = {elements.dtype.code, elements.dtype.bits, elements.dtype.lanes};
   tensor.byte_offset = 0;
-}
-
-bool is_shown_by_host_address(DlpackDevice device) {
-  const auto* const type = detail::find_dlpack_device_type(device.type);
-  return type && type->address == DlpackDeviceType::Address::host;
 }
 
 void wait_for_uses(spi::Block& block, spi::StreamState& follower) {
@@ -114,31 +109,42 @@ void wait_for_uses(const Buffer& buffer) {
   if (block.segment) block.segment->before_host_read(block.offset + buffer.offset(), buffer.size());
 }
 
-}  // namespace
-
-ManagedTensor spi::export_elements(const Buffer& buffer, const Elements& elements, DlpackDevice device,
-                                   std::uint64_t flags, const Stream* consumer) {
-  const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
+ManagedTensor make_export(const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device,
+                          std::uint64_t flags, const Stream* consumer) {
   spi::Block& block = *opened.block;
-  Segment* const segment = block.segment;
+  spi::Segment* const segment = block.segment;
+  const auto* const type = detail::find_dlpack_device_type(device.type);
   Export::Owner owner = Export::take(elements.shape, elements.strides);
   DLManagedTensorVersioned& managed = owner->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = owner.get();
   managed.deleter = &delete_export;
   managed.flags = flags | (segment && segment->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  describe(managed.dl_tensor, opened, elements, device);
+  describe(managed.dl_tensor, opened, elements, device, type);
   managed.dl_tensor.shape = owner->shape();
   managed.dl_tensor.strides = owner->strides();
   block.owners.fetch_add(1, std::memory_order_relaxed);
   owner->hold(block);
-  const bool shows_writes = segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY);
-  if (shows_writes && is_shown_by_host_address(device)) owner->show_writes(opened.begin, opened.size);
+  if (segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) && type &&
+      type->address == DlpackDeviceType::Address::host)
+    owner->show_writes(opened.begin, opened.size);
   if (consumer) order(*owner, block, *consumer);
   return ManagedTensor(&owner.release()->managed);
 }
 
+}  // namespace
+
+ManagedTensor spi::export_elements(const Buffer& buffer, const Elements& elements, DlpackDevice device,
+                                   std::uint64_t flags, const Stream* consumer) {
+  return make_export(detail::open_operand("Tensor::to_dlpack", buffer), elements, device, flags, consumer);
+}
+
 ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const& {
+  if (!options.device && options.copy != DlpackCopy::always) {  // what nearly every export is
+    const auto opened = detail::open_operand("Tensor::to_dlpack", buffer_);
+    return make_export(opened, elements_of(layout_), detail::own_dlpack_device(buffer_, opened.block->segment),
+                       options.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0, &stream);
+  }
   const auto route = spi::dlpack_route(buffer_, options);
   const auto flags = flags_of(options, route);
   if (!route.copies) return spi::export_elements(buffer_, elements_of(layout_), route.device, flags, &stream);
@@ -168,7 +174,7 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   BorrowedTensor lent;
   static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
   auto* const tensor = new (lent.memory_.data()) DLTensor{};
-  describe(*tensor, opened, elements_of(layout_), route.device);
+  describe(*tensor, opened, elements_of(layout_), route.device, detail::find_dlpack_device_type(route.device.type));
   // DLPack's structs have no const. Whoever borrows a tensor changes neither.
   tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
   tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());

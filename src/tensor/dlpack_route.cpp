@@ -18,16 +18,6 @@ namespace {
 
 constexpr DlpackDevice cpu{kDLCPU, 0};
 
-DlpackDevice own_device(const Buffer& buffer, const spi::Segment* segment) {
-  std::int32_t type = segment ? segment->dlpack_device : 0;
-  if (type == 0) {
-    const KindInfo* const info = buffer.device().find(buffer.kind());
-    type = info ? info->dlpack_device : std::int32_t{kDLCPU};
-  }
-  const auto* const known = detail::find_dlpack_device_type(type);
-  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
-}
-
 // "CUDA (2, 0)"
 std::string text_of(DlpackDevice device) {
   const std::string number = "(" + std::to_string(device.type) + ", " + std::to_string(device.id) + ")";
@@ -43,7 +33,19 @@ std::string text_of(DlpackDevice device) {
 
 }  // namespace
 
-DlpackDevice dlpack_device(const Buffer& buffer) { return own_device(buffer, buffer.location().segment); }
+DlpackDevice detail::own_dlpack_device(const Buffer& buffer, const spi::Segment* segment) {
+  std::int32_t type = segment ? segment->dlpack_device : 0;
+  if (type == 0) {
+    const KindInfo* const info = buffer.device().find(buffer.kind());
+    type = info ? info->dlpack_device : std::int32_t{kDLCPU};
+  }
+  const auto* const known = find_dlpack_device_type(type);
+  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
+}
+
+DlpackDevice dlpack_device(const Buffer& buffer) {
+  return detail::own_dlpack_device(buffer, buffer.location().segment);
+}
 
 std::string_view dlpack_device_name(std::int32_t type) noexcept {
   const auto* const known = detail::find_dlpack_device_type(type);
@@ -55,7 +57,7 @@ namespace spi {
 DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
   const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
   const Segment* const segment = opened.block->segment;
-  const DlpackDevice own = own_device(buffer, segment);
+  const DlpackDevice own = detail::own_dlpack_device(buffer, segment);
   if (!options.device) return {own, options.copy == DlpackCopy::always, false};
   DlpackRoute route{*options.device, options.copy == DlpackCopy::always, false};
   if (route.device == own) return route;

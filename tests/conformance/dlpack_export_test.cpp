@@ -109,6 +109,21 @@ TEST_P(DlpackExport, ConsumersWorkComesAfterEveryUse) {
   EXPECT_BYTES(seen, repeat(size, 0x22));
 }
 
+TEST_P(DlpackExport, AConsumerOnTheStreamOfTheMemoryWaitsForOtherWriters) {
+  const Stream writer(device());
+  Buffer buffer = filled(repeat(size, 0x11));
+  Gate gate;
+  gate.hold(writer);
+  buffer.fill(std::uint8_t{0x22}, writer);
+  const ManagedTensor managed = buffer.view(u8, {16}).to_dlpack(stream);
+  EXPECT_FALSE(stream.done());
+  Bytes seen(size);
+  buffer.copy_to(seen, stream);
+  gate.open();
+  stream.synchronize();
+  EXPECT_BYTES(seen, repeat(size, 0x22));
+}
+
 class DlpackExportToTheHost : public DlpackExport {};
 WEIR_FOR_EACH_HOST_ACCESSIBLE(DlpackExportToTheHost);
 
