@@ -71,6 +71,17 @@ struct WEIR_API Layout {
   /// Return the row-major layout without gaps. Throws invalid_argument for a negative extent, and when the number of
   /// elements overflows 64 bits.
   [[nodiscard]] static Layout compact(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset = 0);
+  /// Return the layout of the first `shape[i]` positions along each dimension `i` of a row-major array of
+  /// `padded_shape`. Memory for the whole padded array has
+  /// `compact(dtype, padded_shape, byte_offset).bytes_needed()` bytes. Throws invalid_argument when the two shapes have
+  /// different numbers of dimensions, for a negative extent, when an extent is larger than its padded one, and when the
+  /// bytes of the padded array overflow 64 bits.
+  [[nodiscard]] static Layout padded(DType dtype, std::vector<std::int64_t> shape,
+                                     const std::vector<std::int64_t>& padded_shape, std::size_t byte_offset = 0);
+  /// Return the padded shape of a layout that `padded` could have made; nothing for every other layout. It follows from
+  /// the strides, so slices and imported tensors have one, too. Its first extent is that of `shape`, because no stride
+  /// depends on what follows the last row. Throws what bytes_needed() throws.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> padded_shape() const;
   [[nodiscard]] std::int64_t elements() const;      ///< product of the shape; 1 for no dimensions
   [[nodiscard]] bool is_compact() const noexcept;   ///< row-major without gaps
 

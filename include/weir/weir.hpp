@@ -19,6 +19,7 @@
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/padding.hpp"
 #include "weir/pool.hpp"
 #include "weir/stream.hpp"
 #include "weir/tensor.hpp"

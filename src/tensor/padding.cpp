@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/padding.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "weir/error.hpp"
+
+namespace weir {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(Errc::invalid_argument, "PaddingNeeds: " + message);
+}
+
+std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
+  std::int64_t multiple;
+  if (__builtin_mul_overflow(a / std::gcd(a, b), b, &multiple)) {
+    refuse("the common multiple of " + std::to_string(a) + " and " + std::to_string(b) + " overflows 64 bits");
+  }
+  return multiple;
+}
+
+std::int64_t round_up(std::int64_t extent, std::int64_t multiple) {
+  const auto beyond = extent % multiple;
+  if (beyond == 0) return extent;
+  std::int64_t rounded;
+  if (__builtin_add_overflow(extent, multiple - beyond, &rounded)) {
+    refuse("extent " + std::to_string(extent) + ", rounded up to a multiple of " + std::to_string(multiple) +
+           ", overflows 64 bits");
+  }
+  return rounded;
+}
+
+void check(const PaddingNeeds& needs) {
+  if (needs.size < 0) refuse("size " + std::to_string(needs.size) + " is negative");
+  for (const auto multiple : {needs.multiple_of, needs.aligned_to})
+    if (multiple < 1) refuse("multiple " + std::to_string(multiple) + " is less than 1");
+}
+
+std::int64_t least_of(const PaddingNeeds& needs) {
+  check(needs);
+  const auto least = round_up(std::max(needs.size, needs.at_least), needs.multiple_of);
+  if (needs.exact && least != needs.size) {
+    refuse("size " + std::to_string(needs.size) + " must stay as it is, and must be padded to at least " +
+           std::to_string(needs.at_least) + " and a multiple of " + std::to_string(needs.multiple_of));
+  }
+  return least;
+}
+
+}  // namespace
+
+PaddingNeeds PaddingNeeds::unite(const PaddingNeeds& other) const {
+  check(*this);
+  check(other);
+  if (size != other.size) refuse("sizes " + std::to_string(size) + " and " + std::to_string(other.size) + " differ");
+  const PaddingNeeds both{size, std::max(at_least, other.at_least), common_multiple(multiple_of, other.multiple_of),
+                          common_multiple(aligned_to, other.aligned_to), exact || other.exact};
+  (void)least_of(both);
+  return both;
+}
+
+std::int64_t PaddingNeeds::extent() const {
+  const auto least = least_of(*this);
+  if (exact) return least;
+  const auto aligned = common_multiple(multiple_of, aligned_to);
+  return least < aligned ? least : round_up(least, aligned);
+}
+
+bool PaddingNeeds::allows(std::int64_t padded) const noexcept {
+  if (size < 0 || multiple_of < 1 || padded < std::max(size, at_least)) return false;
+  return padded % multiple_of == 0 && (!exact || padded == size);
+}
+
+std::vector<std::int64_t> padded_shape(std::span<const PaddingNeeds> dimensions) {
+  std::vector<std::int64_t> shape;
+  for (const PaddingNeeds& needs : dimensions) shape.push_back(needs.extent());
+  return shape;
+}
+
+std::int64_t elements_per_line(DType dtype, std::size_t bytes) {
+  if (bytes == 0 || dtype.bytes() == 0) {
+    throw Error(Errc::invalid_argument, "elements_per_line: " + std::to_string(bytes) + " bytes of elements of " +
+                                            std::to_string(dtype.bytes()));
+  }
+  return static_cast<std::int64_t>(bytes / std::gcd(bytes, dtype.bytes()));
+}
+
+}  // namespace weir
