@@ -17,6 +17,13 @@
 
 namespace weir {
 
+/// Options of a fill.
+struct FillOptions {
+  /// Write the bytes between the elements, too, from the first element to the end of the last one. That is one fill of
+  /// one range, which is faster than a fill of many rows. What is before and behind the elements stays as it is.
+  bool over_gaps = false;
+};
+
 /// Array over a Buffer, whose ownership it shares. A Tensor is a value that is as cheap as its layout.
 class WEIR_API Tensor {
  public:
@@ -50,6 +57,20 @@ class WEIR_API Tensor {
   /// Enqueue a copy of all elements of `src` to those of this tensor: `src.copy_to(*this, stream)`.
   void copy_from(const Tensor& src, const Stream& stream) const;
 
+  /// Enqueue a fill of all elements with `value`. No byte between them is written, unless the options say so, and no
+  /// byte of the tensor is read by the host. Ordered and kept alive like Buffer::fill. The tensor may lie in any way, as
+  /// long as elements share memory only along dimensions with a stride of 0. Throws invalid_argument when `T` is not
+  /// the element type, and for other elements that share memory; permission_denied when the memory is read-only; closed.
+  template <class T>
+  void fill(const T& value, const Stream& stream, const FillOptions& options = {}) const {
+    fill_typed(dtype_of<T>, std::as_bytes(std::span(&value, 1)), stream, options);
+  }
+  /// The same for elements of every type and size, also of those that C++ has no type for. `element` holds the bytes of
+  /// one; throws invalid_argument when it has another size.
+  void fill_pattern(std::span<const std::byte> element, const Stream& stream, const FillOptions& options = {}) const;
+  /// The same with zero bytes.
+  void zero(const Stream& stream, const FillOptions& options = {}) const;
+
   /// Return all elements in host memory. The caller orders reads and writes through the span, with `Event::wait` or
   /// `Stream::synchronize`. Throws invalid_argument when `T` is not the element type, when the elements have gaps or
   /// are not aligned for `T`, and when the memory is read-only and `T` is not const; unsupported when the host cannot
@@ -81,6 +102,7 @@ class WEIR_API Tensor {
                                            std::optional<DlpackDevice> device = std::nullopt) const;
 
  private:
+  void fill_typed(DType type, std::span<const std::byte> value, const Stream& stream, const FillOptions& options) const;
   [[nodiscard]] std::byte* host_elements(DType type, std::size_t alignment, bool writes) const;
 
   Buffer buffer_;

@@ -18,5 +18,8 @@ void copy_host(std::span<std::byte> dst, spi::Location src);
 void copy_host(const spi::RegionOp& op);
 /// Repeat `pattern` over `bytes`, which must be a multiple of `pattern_bytes`.
 void fill_host(spi::Location dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes);
+/// Repeat `block` over each row of a region, the first of which is at `dst`. A row has at least its size. The sources
+/// of all rows are one: their steps are 0.
+void fill_host(spi::Location dst, const spi::Region& region, std::span<const std::byte> block);
 
 }  // namespace weir::detail

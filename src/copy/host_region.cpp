@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Region copies by the host. Rows of a few bytes, as of transposed arrays, are moved by single instructions.
+// Region copies and fills by the host. Rows of a few bytes, as of transposed arrays, are moved by single instructions.
 #include <algorithm>
 #include <cstring>
 
@@ -89,6 +89,19 @@ void copy_host(const spi::RegionOp& op) {
   spi::for_each_row(region.dimensions, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
     copy_host({&dst, op.dst.offset + static_cast<std::size_t>(to)},
               {&src, op.src.offset + static_cast<std::size_t>(from)}, region.row_bytes);
+  });
+}
+
+void fill_host(spi::Location dst, const Region& region, std::span<const std::byte> block) {
+  auto& segment = *dst.segment;
+  if (segment.host_coherent && region.row_bytes == block.size() && !region.dimensions.empty())
+    return copy_rows(segment.host + dst.offset, block.data(), region);
+  spi::for_each_row(region.dimensions, [&](std::ptrdiff_t to, std::ptrdiff_t) {
+    const auto offset = dst.offset + static_cast<std::size_t>(to);
+    segment.before_host_write(offset, region.row_bytes);
+    for (std::size_t done = 0; done < region.row_bytes; done += block.size())
+      std::memcpy(segment.host + offset + done, block.data(), std::min(block.size(), region.row_bytes - done));
+    segment.after_host_write(offset, region.row_bytes);
   });
 }
 

@@ -128,6 +128,25 @@ void in_pieces(const PlacedRegion& placed, std::size_t most, const std::function
   }
 }
 
+void spread_first_row(const PlacedRegion& placed, const std::function<void(const PlacedRegion&)>& piece) {
+  auto inner = placed.region.dimensions;
+  for (RegionDimension& dimension : inner) dimension.src_step = dimension.dst_step;
+  PlacedRegion part{0, placed.dst, {placed.region.row_bytes, {}}};
+  auto& copied = part.region.dimensions;
+  for (; !inner.empty(); inner.pop_back()) {
+    const RegionDimension along = inner.back();
+    for (std::size_t done = 1; done < along.count;) {
+      const auto count = std::min(done, along.count - done);
+      part.dst = placed.dst + static_cast<std::size_t>(times(along.dst_step, done));
+      if (count > 1) copied.insert(copied.begin(), {count, along.dst_step, along.dst_step});
+      piece(part);
+      if (count > 1) copied.erase(copied.begin());
+      done += count;
+    }
+    copied.insert(copied.begin(), along);
+  }
+}
+
 Detour packed_as_source(const PlacedRegion& placed) { return packed<true>(placed); }
 Detour packed_as_destination(const PlacedRegion& placed) { return packed<false>(placed); }
 

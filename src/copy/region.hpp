@@ -37,6 +37,10 @@ struct Range {
 /// Cut the region into pieces of at most `most` bytes (> 0), and call `piece` for each.
 void in_pieces(const PlacedRegion& placed, std::size_t most, const std::function<void(const PlacedRegion&)>& piece);
 
+/// Call `piece` for copies that spread the first row of the destination to all of its rows, each of which reads what
+/// those before it have written. They are as few as doubling makes. Only the destination of `placed` counts.
+void spread_first_row(const PlacedRegion& placed, const std::function<void(const PlacedRegion&)>& piece);
+
 /// A region copy in two steps, with the rows dense in between.
 struct Detour {
   std::size_t bytes;  ///< in between

@@ -2,15 +2,18 @@
 #include "copy/transfer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/thrown_by.hpp"
 #include "copy/host_bytes.hpp"
 #include "copy/plan.hpp"
 #include "copy/staging.hpp"
+#include "device/registry.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -144,6 +147,59 @@ void in_pieces(std::size_t bytes, Piece&& piece) {
 
 Place plus(const Place& place, std::size_t bytes) { return {place.block, place.offset + bytes}; }
 
+constexpr std::size_t most_repeated = 64 << 10;  // bytes of a pattern that the host repeats
+constexpr std::size_t few_rows = 8;              // of which each is filled by itself
+
+// Return the pattern repeated over at most `bytes`, a multiple of its size.
+std::vector<std::byte> repeated(std::span<const std::byte> pattern, std::size_t bytes) {
+  const auto times = std::max<std::size_t>(std::min(bytes, most_repeated) / pattern.size(), 1);
+  std::vector<std::byte> block(times * pattern.size());
+  std::ranges::copy(pattern, block.begin());
+  for (std::size_t done = pattern.size(); done < block.size(); done *= 2)
+    std::memcpy(block.data() + done, block.data(), std::min(done, block.size() - done));
+  return block;
+}
+
+// Return whether a backend's fills know patterns of this size.
+bool is_native(std::size_t pattern_bytes) {
+  return pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
+}
+
+// Larger patterns than backends know come from the host, and are doubled by a stream that reaches the memory.
+void fill_range(const Place& dst, std::size_t bytes, std::span<const std::byte> pattern, const Stream& stream) {
+  if (is_native(pattern.size())) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, pattern.data(), pattern.size());
+    return fill(dst, bytes, value, static_cast<std::uint32_t>(pattern.size()), stream);
+  }
+  const auto block = repeated(pattern, bytes);
+  transfer_in(dst, block, stream);
+  for (std::size_t done = block.size(); done < bytes; done *= 2)
+    native_copy(plus(dst, done), dst, std::min(done, bytes - done), stream);
+}
+
+// For a stream that reaches the memory. One row is filled and copied to twice as many others at a time (ADR 0016).
+void fill_rows(spi::Block& dst, const PlacedRegion& placed, std::span<const std::byte> pattern, const Stream& stream) {
+  const spi::Region& region = placed.region;
+  const Place first{&dst, placed.dst};
+  if (is_native(pattern.size()) && region.rows() <= few_rows) {
+    return spi::for_each_row(region.dimensions, [&](std::ptrdiff_t to, std::ptrdiff_t) {
+      fill_range(plus(first, static_cast<std::size_t>(to)), region.row_bytes, pattern, stream);
+    });
+  }
+  fill_range(first, region.row_bytes, pattern, stream);
+  spread_first_row(placed, [&](const PlacedRegion& part) { native_copy({&dst, &dst}, part, stream); });
+}
+
+// Return whether a host function is to fill the rows: of memory that no device of the stream reaches, and of memory that
+// may be write-combined, because it never reads them. A host stream does small fills of its own memory at once.
+bool is_for_the_host(const CopyEnd& end, const spi::Segment& segment, std::size_t bytes, const Stream& stream) {
+  constexpr std::size_t stays_in_cache = 256 << 10;
+  if (!end.host || !end.reached) return end.host;
+  const bool by_host_stream = &stream.state().device() == &host_state();
+  return by_host_stream && (segment.device != &host_state() || bytes > stays_in_cache);
+}
+
 }  // namespace
 
 void transfer(spi::Block& dst, spi::Block& src, const PlacedRegion& placed, const Stream& stream) {
@@ -202,6 +258,23 @@ void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint3
   if (end.reached) return native(stream);
   if (!end.host) return on_stream_of(*dst.segment().device, stream, false, native);
   put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }, true}, {dst.block});
+}
+
+void fill(spi::Block& dst, const PlacedRegion& placed, std::span<const std::byte> pattern, const Stream& stream) {
+  const spi::Region& region = placed.region;
+  if (region.dimensions.empty() && is_native(pattern.size()))
+    return fill_range({&dst, placed.dst}, region.row_bytes, pattern, stream);
+  const auto end = seen_from(stream, *dst.segment);
+  if (!is_for_the_host(end, *dst.segment, region.bytes(), stream)) {
+    return on_stream_of(*dst.segment->device, stream, end.reached,
+                        [&](const Stream& s) { fill_rows(dst, placed, pattern, s); });
+  }
+  const auto rows = std::make_shared<spi::Region>(region);
+  for (spi::RegionDimension& dimension : rows->dimensions) dimension.src_step = 0;
+  std::function<void()> work = [to = at({&dst, placed.dst}), rows, block = repeated(pattern, region.row_bytes)] {
+    fill_host(to, *rows, block);
+  };
+  put_on(stream, CallOp{std::move(work), true}, {&dst});
 }
 
 }  // namespace weir::detail

@@ -28,5 +28,8 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
 void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream);
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes,
           const Stream& stream);
+/// Repeat `pattern`, which has any size that divides that of a row, over each row that `placed` writes. Only the
+/// destination counts.
+void fill(spi::Block& dst, const PlacedRegion& placed, std::span<const std::byte> pattern, const Stream& stream);
 
 }  // namespace weir::detail

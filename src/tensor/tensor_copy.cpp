@@ -3,8 +3,8 @@
 #include <string>
 
 #include "copy/checks.hpp"
-#include "copy/overlap.hpp"
 #include "copy/transfer.hpp"
+#include "tensor/checks.hpp"
 #include "tensor/text.hpp"
 #include "weir/error.hpp"
 #include "weir/memory_resource.hpp"
@@ -21,16 +21,6 @@ void check_same(const char* operation, const Layout& dst, const Layout& src) {
                                           "; they must be equal");
 }
 
-void check_apart(const char* operation, const Layout& dst) {
-  const auto overlap = detail::overlap_of_elements(dst.dtype.bytes(), dst.shape, dst.strides);
-  if (overlap == detail::Overlap::no) return;
-  throw Error(
-      Errc::invalid_argument,
-      std::string(operation) + ": elements of the destination " +
-          (overlap == detail::Overlap::yes ? "share memory" : "lie too irregularly to say that none share memory") +
-          ": its strides are " + detail::text_of(dst.strides));
-}
-
 void copy(const char* operation, const Tensor& dst, const Tensor& src, const Stream& stream) {
   const auto to = detail::open_operand(operation, dst.buffer());
   const auto from = detail::open_operand(operation, src.buffer());
@@ -39,7 +29,7 @@ void copy(const char* operation, const Tensor& dst, const Tensor& src, const Str
   check_same(operation, target, source);
   detail::check_writable(operation, to);
   if (target.elements() == 0) return;
-  check_apart(operation, target);
+  detail::check_elements_apart(operation, target);
   const auto placed = detail::region_between(target.dtype.bytes(), target.shape, to.begin + target.byte_offset,
                                              target.strides, from.begin + source.byte_offset, source.strides);
   detail::check_apart(operation, *to.block->segment, *from.block->segment, placed);

@@ -143,6 +143,7 @@ TEST_P(DlpackImport, ReadOnlyStaysReadOnly) {
   EXPECT_ERROR(buffer.copy_from(source, stream), Errc::permission_denied, "read-only");
   EXPECT_ERROR(source.copy_to(buffer, stream), Errc::permission_denied, "read-only");
   EXPECT_ERROR(buffer.copy_from(pattern(size, 3), stream), Errc::permission_denied, "read-only");
+  EXPECT_ERROR(tensor.zero(stream), Errc::permission_denied, "Tensor::fill: the destination is read-only");
   EXPECT_BYTES(read(buffer, stream), pattern(size, 1));
   const ManagedTensor again = tensor.to_dlpack(stream);
   EXPECT_NE(again.get()->flags & DLPACK_FLAG_BITMASK_READ_ONLY, 0U);

@@ -166,6 +166,21 @@ void copy_regions(const Stage& stage) {
   require(lands(back, stream, 7), "elements of every other column");
 }
 
+void fill_elements(const Stage& stage) {
+  const Stream stream(stage.device);
+  Buffer buffer = stage.plain->allocate(96, stream);
+  const Tensor words = buffer.view(u32, {3, 8}), wide = buffer.view(c128, {3, 2});
+  words.slice(1, {{}, {}, 2}).fill(std::uint32_t{0x02020202}, stream);
+  words.slice(1, {1, {}, 2}).fill(std::uint32_t{0x02020202}, stream);
+  require(lands(buffer, stream, 2), "elements of every other column");
+  std::array<std::byte, 16> element;
+  element.fill(std::byte{3});
+  element[5] = std::byte{0};
+  wide.at(1, 0).fill_pattern(element, stream);
+  words.zero(stream);
+  require(lands(buffer, stream, 0), "zeros");
+}
+
 void spans(const Stage& stage) {
   const Stream stream(stage.device);
   Buffer plain = stage.plain->allocate(small, stream);
@@ -475,6 +490,7 @@ constexpr Scenario core[] = {
     {"copy_through_host", &copy_through_host},
     {"copy_on_a_host_stream", &copy_on_a_host_stream},
     {"copy_regions", &copy_regions},
+    {"fill_elements", &fill_elements},
     {"spans", &spans},
     {"share_and_slice", &share_and_slice},
     {"close_elsewhere", &close_elsewhere},

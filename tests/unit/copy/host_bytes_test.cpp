@@ -52,6 +52,30 @@ TEST(HostFills, EveryPatternAndLength) {
   }
 }
 
+// Rows get whole blocks, and the last of each what is left. What a device has to see is each row by itself.
+TEST(HostFills, RowsOfEverySize) {
+  std::vector<std::byte> block(12);
+  for (std::size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>(i % 6 + 1);
+  for (const bool coherent : {true, false}) {
+    for (const std::size_t row : {12U, 18U, 24U, 42U}) {
+      std::vector<std::byte> memory(600, std::byte{0xee});
+      auto segment = spi::Ref<Plain>::adopt(new Plain(memory.data(), memory.size()));
+      segment->host_coherent = coherent;
+      const spi::Region region{row, {{3, 150, 0}, {2, 60, 0}}};
+      fill_host({segment.get(), 7}, region, block);
+      for (std::size_t i = 0; i < memory.size(); ++i) {
+        const std::size_t from_first = i - 7, in_plane = from_first % 150, in_row = in_plane % 60;
+        const bool inside = i >= 7 && from_first < 450 && in_plane < 120 && in_row < row;
+        ASSERT_EQ(memory[i], inside ? block[in_row % 12] : std::byte{0xee}) << "byte " << i << ", rows of " << row;
+      }
+      if (!coherent) {
+        EXPECT_EQ(segment->written_from, 7U + 2 * 150 + 60) << "the last row";
+        EXPECT_EQ(segment->written, row);
+      }
+    }
+  }
+}
+
 #if defined(__x86_64__)
 
 // Pages that nobody may touch; each touch is noted, and opens its page alone.

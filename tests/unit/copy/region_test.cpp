@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <map>
 
 #include "copy/region.hpp"
@@ -121,6 +122,34 @@ TEST_F(Regions, AreTheSameByWayOfDenseMemory) {
   of_all_sorts([](const Layout& dst, const Layout& src, const PlacedRegion& placed, RandomLayouts&) {
     check_detour(packed_as_source(placed), bytes_between(dst, src));
     check_detour(packed_as_destination(placed), bytes_between(dst, src));
+  });
+}
+
+// Each copy reads rows that are written already, and nothing is written twice.
+TEST_F(Regions, TheFirstRowIsSpreadByDoubling) {
+  of_all_sorts([](const Layout& dst, const Layout& src, const PlacedRegion& placed, RandomLayouts&) {
+    std::map<std::size_t, std::size_t> byte_of_row;
+    for (std::size_t i = 0; i < placed.region.row_bytes; ++i) byte_of_row[placed.dst + i] = i;
+    std::size_t copies = 0, most = 0;
+    for (const RegionDimension& dimension : placed.region.dimensions)
+      most += static_cast<std::size_t>(std::bit_width(dimension.count - 1));
+    detail::spread_first_row(placed, [&](const PlacedRegion& piece) {
+      check_form(piece.region);
+      for (const auto& [to, from] : bytes_of(piece)) {
+        ASSERT_TRUE(byte_of_row.contains(from));
+        ASSERT_TRUE(byte_of_row.emplace(to, byte_of_row.at(from)).second) << "byte " << to << " is written twice";
+      }
+      ++copies;
+    });
+    EXPECT_EQ(copies, most);
+    const Pairs expected = bytes_between(dst, src);
+    ASSERT_EQ(byte_of_row.size(), expected.size());
+    std::size_t i = 0;
+    for (const auto& [at, byte] : byte_of_row) {
+      ASSERT_TRUE(expected.contains(at));
+      i += byte == 0;
+    }
+    EXPECT_EQ(i, placed.region.rows());
   });
 }
 
