@@ -48,6 +48,8 @@ class WEIR_API Device {
   [[nodiscard]] std::span<const KindInfo> kinds() const noexcept;      ///< in order of preference
   [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;  ///< null when the device lacks that kind
   [[nodiscard]] MemoryKind default_kind() const noexcept;              ///< the kind that make_resource(device) takes
+  /// Return the kind of host-accessible memory that copies with the device are fastest from and to.
+  [[nodiscard]] MemoryKind staging_kind() const noexcept;
 
   friend bool operator==(const Device&, const Device&) = default;  ///< whether both name the same device
 

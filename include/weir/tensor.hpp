@@ -71,6 +71,15 @@ class WEIR_API Tensor {
   /// The same with zero bytes.
   void zero(const Stream& stream, const FillOptions& options = {}) const;
 
+  /// Return a tensor of the same shape and element type over new memory of `resource`, allocated in order of `stream`.
+  /// It is padded as this tensor is (Layout::padded_shape), and its memory holds the whole padded array: that of some
+  /// columns of a matrix has room for all columns. Where this tensor has no padded shape, the new one is row-major
+  /// without gaps. No byte of it is written. Throws invalid_argument when `resource` is null, OutOfMemory, closed.
+  [[nodiscard]] Tensor empty_like(const ResourcePtr& resource, const Stream& stream) const;
+  /// The same in the host memory that copies from and to this tensor are fastest with (Device::staging_kind), made by
+  /// the driver for this tensor alone. Making such memory is slow: keep it, or give empty_like a pool of that kind.
+  [[nodiscard]] Tensor empty_like_host(const Stream& stream) const;
+
   /// Return all elements in host memory. The caller orders reads and writes through the span, with `Event::wait` or
   /// `Stream::synchronize`. Throws invalid_argument when `T` is not the element type, when the elements have gaps or
   /// are not aligned for `T`, and when the memory is read-only and `T` is not const; unsupported when the host cannot

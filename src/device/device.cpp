@@ -61,6 +61,7 @@ std::size_t Device::total_memory() const noexcept { return state_->total_memory;
 std::span<const KindInfo> Device::kinds() const noexcept { return state_->kinds; }
 const KindInfo* Device::find(MemoryKind kind) const noexcept { return state_->find(kind); }
 MemoryKind Device::default_kind() const noexcept { return state_->default_kind; }
+MemoryKind Device::staging_kind() const noexcept { return state_->staging_kind; }
 
 const KindInfo* spi::DeviceState::find(MemoryKind kind) const noexcept {
   for (const KindInfo& info : kinds) {
