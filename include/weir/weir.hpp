@@ -17,6 +17,7 @@
 #include "weir/device.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/error.hpp"
+#include "weir/host_mirror.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/padding.hpp"

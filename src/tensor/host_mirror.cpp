@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/host_mirror.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "copy/checks.hpp"
+#include "weir/error.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/spi/segment.hpp"
+
+namespace weir {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "HostMirror: " + message); }
+
+void check(const Buffer& buffer) {
+  (void)detail::open_operand("HostMirror", buffer);
+  if (buffer.is_read_only()) refuse("the memory is read-only");
+}
+
+// Memory for uploads is slow to read, and what is mapped on a device may be.
+bool is_cached(MemoryKind kind) {
+  return kind == MemoryKind::pageable || kind == MemoryKind::shared || kind == MemoryKind::pinned ||
+         kind == MemoryKind::managed || kind == MemoryKind::readback;
+}
+
+// What is not coherent needs a copy, because nothing else tells the driver when the host reads and writes.
+bool serves_both(const Buffer& buffer) {
+  const spi::Segment* const segment = buffer.location().segment;
+  return !segment || (segment->host_accessible() && segment->host_coherent && is_cached(segment->kind));
+}
+
+Buffer host_memory_for(const Buffer& device, const Stream& stream) {
+  const Device owner = device.device();
+  return make_resource(owner, owner.staging_kind())->allocate(device.size(), stream);
+}
+
+}  // namespace
+
+HostMirror::HostMirror(Buffer&& device, const Stream& stream) {
+  check(device);
+  (void)stream.state();
+  one_memory_ = serves_both(device);
+  host_ = one_memory_ ? device.share() : host_memory_for(device, stream);
+  device_ = std::move(device);
+}
+
+HostMirror::HostMirror(Buffer&& device, Buffer&& host) {
+  check(device);
+  check(host);
+  if (device.size() != host.size())
+    refuse("the device's side has " + std::to_string(device.size()) + " bytes, the host's " +
+           std::to_string(host.size()));
+  if (!host.is_host_accessible())
+    refuse("the host cannot reach " + std::string(to_string(host.kind())) + " memory of " + host.device().id());
+  device_ = std::move(device);
+  host_ = std::move(host);
+}
+
+void HostMirror::sync_to_device(const Stream& stream) { sync_to_device(0, size(), stream); }
+void HostMirror::sync_to_device(std::size_t offset, std::size_t bytes, const Stream& stream) {
+  copy(device_, host_, "HostMirror::sync_to_device", offset, bytes, stream);
+}
+
+void HostMirror::sync_to_host(const Stream& stream) { sync_to_host(0, size(), stream); }
+void HostMirror::sync_to_host(std::size_t offset, std::size_t bytes, const Stream& stream) {
+  copy(host_, device_, "HostMirror::sync_to_host", offset, bytes, stream);
+}
+
+void HostMirror::copy(Buffer& dst, const Buffer& src, const char* operation, std::size_t offset, std::size_t bytes,
+                      const Stream& stream) {
+  const auto opened = detail::open_operand(operation, dst);
+  (void)stream.state();
+  detail::check_range(operation, "buffer", opened, offset, bytes);
+  if (!one_memory_) dst.copy_from(src, offset, offset, bytes, stream);
+}
+
+std::byte* HostMirror::host_bytes(std::size_t size, std::size_t alignment) const {
+  (void)detail::open_operand("HostMirror::span", host_);
+  if (host_.size() % size != 0)
+    refuse(std::to_string(host_.size()) + " bytes are not a whole number of elements of " + std::to_string(size));
+  std::byte* const first = host_.host_data();
+  if (reinterpret_cast<std::uintptr_t>(first) % alignment != 0)
+    refuse("the memory is not aligned to " + std::to_string(alignment) + " bytes");
+  return first;
+}
+
+void HostMirror::close() noexcept {
+  host_.close();
+  device_.close();
+}
+
+}  // namespace weir
