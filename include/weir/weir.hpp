@@ -20,6 +20,7 @@
 #include "weir/host_mirror.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/mirrored_buffer.hpp"
 #include "weir/padding.hpp"
 #include "weir/pool.hpp"
 #include "weir/stream.hpp"

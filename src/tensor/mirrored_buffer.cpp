@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/mirrored_buffer.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "weir/error.hpp"
+
+namespace weir {
+namespace {
+
+[[noreturn]] void refuse(const char* operation, const std::string& message) {
+  throw Error(Errc::invalid_argument, std::string("MirroredBuffer") + operation + ": " + message);
+}
+
+std::vector<ResourcePtr> plain_resources(std::span<const Stream> streams) {
+  std::vector<ResourcePtr> resources;
+  for (const Stream& stream : streams) resources.push_back(make_resource(stream.device()));
+  return resources;
+}
+
+}  // namespace
+
+MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams)
+    : MirroredBuffer(bytes, streams, plain_resources(streams)) {}
+
+MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams, std::span<const ResourcePtr> resources)
+    : bytes_(bytes), streams_(std::move(streams)) {
+  if (streams_.empty()) refuse("", "there is no stream");
+  if (resources.size() != streams_.size())
+    refuse("", std::to_string(resources.size()) + " resources for " + std::to_string(streams_.size()) + " streams");
+  if (std::ranges::find(resources, nullptr) != resources.end()) refuse("", "a resource is null");
+  copies_.reserve(streams_.size());
+  for (std::size_t i = 0; i < streams_.size(); ++i) copies_.push_back(resources[i]->allocate(bytes, streams_[i]));
+}
+
+const Stream& MirroredBuffer::stream(std::size_t index) const {
+  check("::stream", index);
+  return streams_[index];
+}
+
+const Buffer& MirroredBuffer::copy(std::size_t index) const {
+  check("::copy", index);
+  return copies_[index];
+}
+
+Buffer& MirroredBuffer::copy(std::size_t index) {
+  check("::copy", index);
+  return copies_[index];
+}
+
+std::size_t MirroredBuffer::any() {
+  check_open("::any");
+  const std::size_t count = streams_.size();
+  std::size_t chosen = next_ % count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t candidate = (next_ + i) % count;
+    if (!streams_[candidate].done()) continue;
+    chosen = candidate;
+    break;
+  }
+  next_ = chosen + 1;
+  return chosen;
+}
+
+void MirroredBuffer::write(std::span<const std::byte> bytes) {
+  check_size("::write", bytes.size(), bytes_);
+  check_open("::write");
+  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy_from(bytes, streams_[i]);
+}
+
+void MirroredBuffer::write(std::span<const std::byte> bytes, std::size_t index) {
+  check("::write", index);
+  check_size("::write", bytes.size(), bytes_);
+  copies_[index].copy_from(bytes, streams_[index]);
+}
+
+void MirroredBuffer::read(std::span<std::byte> bytes, std::size_t index) const {
+  check("::read", index);
+  check_size("::read", bytes.size(), bytes_);
+  copies_[index].copy_to(bytes, streams_[index]);
+}
+
+void MirroredBuffer::read_all(std::span<std::byte> bytes) const {
+  check_size("::read_all", bytes.size(), bytes_ * copies_.size());
+  check_open("::read_all");
+  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy_to(bytes.subspan(i * bytes_, bytes_), streams_[i]);
+}
+
+void MirroredBuffer::broadcast(std::size_t index) {
+  check("::broadcast", index);
+  check_open("::broadcast");
+  const Event written = streams_[index].record();
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    if (i == index) continue;
+    streams_[i].wait(written);
+    copies_[i].copy_from(copies_[index], streams_[i]);
+    streams_[index].wait(streams_[i].record());
+  }
+}
+
+void MirroredBuffer::synchronize() const {
+  for (const Stream& stream : streams_) stream.synchronize();
+}
+
+void MirroredBuffer::close() noexcept {
+  for (Buffer& copy : copies_) copy.close();
+}
+
+void MirroredBuffer::check(const char* operation, std::size_t index) const {
+  if (index < copies_.size()) return;
+  refuse(operation, "there is no copy " + std::to_string(index) + "; there are " + std::to_string(copies_.size()));
+}
+
+void MirroredBuffer::check_open(const char* operation) const {
+  const bool closed = std::ranges::any_of(copies_, &Buffer::is_closed);
+  if (closed || copies_.empty())
+    throw Error(Errc::closed, std::string("MirroredBuffer") + operation + ": the buffer is closed");
+}
+
+void MirroredBuffer::check_size(const char* operation, std::size_t given, std::size_t expected) const {
+  if (given == expected) return;
+  refuse(operation, std::to_string(given) + " bytes were given, " + std::to_string(expected) + " are needed");
+}
+
+}  // namespace weir
