@@ -15,6 +15,7 @@
 #include "weir/callback_resource.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/device.hpp"
+#include "weir/device_vector.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/error.hpp"
 #include "weir/host_mirror.hpp"

@@ -24,11 +24,14 @@
 #include "weir/adaptors/tracking.hpp"
 #include "weir/buffer.hpp"
 #include "weir/callback_resource.hpp"
+#include "weir/device_vector.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/host.hpp"
+#include "weir/host_mirror.hpp"
 #include "weir/interop/buffer_table.hpp"
 #include "weir/interop/pmr.hpp"
 #include "weir/ipc.hpp"
+#include "weir/mirrored_buffer.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/tensor.hpp"
@@ -179,6 +182,47 @@ void fill_elements(const Stage& stage) {
   wide.at(1, 0).fill_pattern(element, stream);
   words.zero(stream);
   require(lands(buffer, stream, 0), "zeros");
+}
+
+// Each takes several allocations, of which the last may fail.
+void mirror(const Stage& stage) {
+  const Stream stream(stage.device), other(stage.device);
+  MirroredBuffer copies(small, {stream, other, stream}, std::vector{stage.plain, stage.readable, stage.plain});
+  copies.write(source(1));
+  copies.write(source(2), 1);
+  copies.broadcast(1);
+  require(lands(copies.copy(2), stream, 2), "bytes of another copy");
+  HostMirror both(stage.plain->allocate(small, stream), stream);
+  both.device().fill(std::byte{3}, stream);
+  both.sync_to_host(stream);
+  stream.synchronize();
+  both.sync_to_device(16, 64, stream);
+  require(lands(both.device(), stream, 3), "bytes of a mirror");
+  const Tensor tensor = both.device().view(u8, {64, 64}).slice(1, {0, 60});
+  const Tensor twin = tensor.empty_like_host(stream);
+  tensor.copy_to(twin, stream);
+  stream.synchronize();
+}
+
+void grow(const Stage& stage) {
+  const Stream stream(stage.device);
+  DeviceVector<std::byte> vector(stage.plain, source(4).first(100), stream);
+  const auto holds = [&](std::size_t size) {
+    require(vector.size() == size, "size of a vector");
+    require(lands(vector.buffer().slice(0, size), stream, 4), "elements of a vector");
+  };
+  try {
+    vector.push(source(4).first(300), stream);
+    vector.shrink_to_fit(stream);
+    vector.resize(200, stream);
+    vector.reserve(small, stream);
+  } catch (...) {
+    const std::size_t size = vector.size();  // a call that is refused changes nothing
+    require(size == 100 || size == 400 || size == 200, "size after a refused call");
+    throw;
+  }
+  holds(200);
+  require(vector.wait_for_element(199, stream) == std::byte{4}, "the last element");
 }
 
 void spans(const Stage& stage) {
@@ -491,6 +535,8 @@ constexpr Scenario core[] = {
     {"copy_on_a_host_stream", &copy_on_a_host_stream},
     {"copy_regions", &copy_regions},
     {"fill_elements", &fill_elements},
+    {"mirror", &mirror},
+    {"grow", &grow},
     {"spans", &spans},
     {"share_and_slice", &share_and_slice},
     {"close_elsewhere", &close_elsewhere},
