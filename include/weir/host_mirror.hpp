@@ -18,7 +18,7 @@ namespace weir {
 /// `is_one_memory()` says so. A write of the host is then seen by the device at once and the other way round, so the
 /// host must not write while work on the device uses the memory. The calls are the same in both cases: a program that
 /// calls sync_to_device() after the host wrote, sync_to_host() before it reads, and waits for the latter, is right in
-/// both.
+/// both, also where the host's side is memory that is not coherent.
 class WEIR_API HostMirror {
  public:
   /// Take over `device`, and allocate host memory of the same size in order of `stream`, of the kind that copies with
@@ -70,8 +70,7 @@ class WEIR_API HostMirror {
   void close() noexcept;
 
  private:
-  void copy(Buffer& dst, const Buffer& src, const char* operation, std::size_t offset, std::size_t bytes,
-            const Stream& stream);
+  [[nodiscard]] bool check(const char* operation, std::size_t offset, std::size_t bytes, const Stream& stream) const;
   [[nodiscard]] std::byte* host_bytes(std::size_t size, std::size_t alignment) const;
 
   Buffer device_;

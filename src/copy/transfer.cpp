@@ -191,8 +191,8 @@ void fill_rows(spi::Block& dst, const PlacedRegion& placed, std::span<const std:
   spread_first_row(placed, [&](const PlacedRegion& part) { native_copy({&dst, &dst}, part, stream); });
 }
 
-// Return whether a host function is to fill the rows: of memory that no device of the stream reaches, and of memory that
-// may be write-combined, because it never reads them. A host stream does small fills of its own memory at once.
+// Return whether a host function is to fill the rows: of memory that no device of the stream reaches, and of memory
+// that may be write-combined, because it never reads them. A host stream does small fills of its own memory at once.
 bool is_for_the_host(const CopyEnd& end, const spi::Segment& segment, std::size_t bytes, const Stream& stream) {
   constexpr std::size_t stays_in_cache = 256 << 10;
   if (!end.host || !end.reached) return end.host;

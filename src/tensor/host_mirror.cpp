@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "HostMirror: " + message); }
 
-void check(const Buffer& buffer) {
+void check_side(const Buffer& buffer) {
   (void)detail::open_operand("HostMirror", buffer);
   if (buffer.is_read_only()) refuse("the memory is read-only");
 }
@@ -26,7 +26,7 @@ bool is_cached(MemoryKind kind) {
          kind == MemoryKind::managed || kind == MemoryKind::readback;
 }
 
-// What is not coherent needs a copy, because nothing else tells the driver when the host reads and writes.
+// What is not coherent needs a copy, because the syncs could not tell which bytes the host has written.
 bool serves_both(const Buffer& buffer) {
   const spi::Segment* const segment = buffer.location().segment;
   return !segment || (segment->host_accessible() && segment->host_coherent && is_cached(segment->kind));
@@ -40,7 +40,7 @@ Buffer host_memory_for(const Buffer& device, const Stream& stream) {
 }  // namespace
 
 HostMirror::HostMirror(Buffer&& device, const Stream& stream) {
-  check(device);
+  check_side(device);
   (void)stream.state();
   one_memory_ = serves_both(device);
   host_ = one_memory_ ? device.share() : host_memory_for(device, stream);
@@ -48,8 +48,8 @@ HostMirror::HostMirror(Buffer&& device, const Stream& stream) {
 }
 
 HostMirror::HostMirror(Buffer&& device, Buffer&& host) {
-  check(device);
-  check(host);
+  check_side(device);
+  check_side(host);
   if (device.size() != host.size())
     refuse("the device's side has " + std::to_string(device.size()) + " bytes, the host's " +
            std::to_string(host.size()));
@@ -61,20 +61,30 @@ HostMirror::HostMirror(Buffer&& device, Buffer&& host) {
 
 void HostMirror::sync_to_device(const Stream& stream) { sync_to_device(0, size(), stream); }
 void HostMirror::sync_to_device(std::size_t offset, std::size_t bytes, const Stream& stream) {
-  copy(device_, host_, "HostMirror::sync_to_device", offset, bytes, stream);
+  if (!check("HostMirror::sync_to_device", offset, bytes, stream)) return;
+  const spi::Location side = host_.location();
+  side.segment->after_host_write(side.offset + offset, bytes);
+  device_.copy_from(host_, offset, offset, bytes, stream);
 }
 
 void HostMirror::sync_to_host(const Stream& stream) { sync_to_host(0, size(), stream); }
 void HostMirror::sync_to_host(std::size_t offset, std::size_t bytes, const Stream& stream) {
-  copy(host_, device_, "HostMirror::sync_to_host", offset, bytes, stream);
+  if (!check("HostMirror::sync_to_host", offset, bytes, stream)) return;
+  host_.copy_from(device_, offset, offset, bytes, stream);
+  const spi::Location side = host_.location();
+  if (side.segment->host_coherent) return;
+  host_.use_on(stream);  // may fail for want of memory, so it comes before the work
+  stream.call([side, offset, bytes] { side.segment->before_host_read(side.offset + offset, bytes); });
+  host_.use_on(stream);
 }
 
-void HostMirror::copy(Buffer& dst, const Buffer& src, const char* operation, std::size_t offset, std::size_t bytes,
-                      const Stream& stream) {
-  const auto opened = detail::open_operand(operation, dst);
+// Return whether there is anything to copy.
+bool HostMirror::check(const char* operation, std::size_t offset, std::size_t bytes, const Stream& stream) const {
+  const auto opened = detail::open_operand(operation, device_);
+  (void)detail::open_operand(operation, host_);
   (void)stream.state();
   detail::check_range(operation, "buffer", opened, offset, bytes);
-  if (!one_memory_) dst.copy_from(src, offset, offset, bytes, stream);
+  return !one_memory_ && bytes != 0;
 }
 
 std::byte* HostMirror::host_bytes(std::size_t size, std::size_t alignment) const {
