@@ -70,6 +70,17 @@ void check_compact(const Layout& asked) {
   check_needs(*made);
 }
 
+// Strides of one index are taken by nothing. A padded array may need more than 63 bits where its corner does not.
+void check_padded(const Layout& asked) {
+  const auto found = unless_refused([&] { return asked.padded_shape(); });
+  if (!found || !*found) return;
+  const auto made =
+      unless_refused([&] { return Layout::padded(asked.dtype, asked.shape, found->value(), asked.byte_offset); });
+  if (!made || made->elements() == 0) return;
+  for (std::size_t i = 0; i < asked.shape.size(); ++i)
+    require(asked.shape[i] == 1 || made->strides[i] == asked.strides[i], "padded_shape is wrong");
+}
+
 void run_layout(std::span<const std::byte> bytes) {
   static const Stream stream(host_device());
   static const Buffer buffer = host::make_pageable_resource()->allocate(4096, stream);
@@ -90,8 +101,16 @@ void run_layout(std::span<const std::byte> bytes) {
   if (layout.is_compact()) require(layout.strides.size() == layout.shape.size(), "compact without strides");
   check_needs(layout);
   check_compact(layout);
+  check_padded(layout);
   const auto tensor = unless_refused([&] { return Tensor(buffer.share(), layout); });
   if (tensor) require(layout.bytes_needed() <= buffer.size(), "the tensor leaves its buffer");
+  if (tensor) {
+    (void)unless_refused([&] {
+      tensor->zero(stream);
+      tensor->zero(stream, {.over_gaps = true});
+      return true;
+    });
+  }
   const auto view = unless_refused([&] { return buffer.view(layout.dtype, layout.shape, layout.byte_offset); });
   if (view) require(view->layout().bytes_needed() <= buffer.size(), "the view leaves its buffer");
 }
