@@ -106,10 +106,14 @@ spi::ImportedTensor described(const DLTensor& tensor) {
 template <class Managed>
 Tensor import(Owner<Managed> owner, bool read_only, const Stream& stream) {
   const auto release = [managed = owner.get()] { give_back(managed); };  // small, so that the function takes no memory
-  bool releases = false;
-  Tensor made = spi::import_tensor(described(owner->dl_tensor), read_only, release, stream, releases);
-  if (releases) (void)owner.release();
-  return made;
+  struct Unless {
+    Owner<Managed>& owner;
+    bool releases = false;
+    ~Unless() {
+      if (releases) (void)owner.release();
+    }
+  } taken{owner};
+  return spi::import_tensor(described(owner->dl_tensor), read_only, release, stream, taken.releases);
 }
 
 }  // namespace
