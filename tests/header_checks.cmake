@@ -3,7 +3,7 @@
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
   "${PROJECT_SOURCE_DIR}/include/*.hpp")
 # Needs headers that weir does not depend on.
-list(FILTER headers EXCLUDE REGEX "interop/cccl\\.hpp$")
+list(FILTER headers EXCLUDE REGEX "interop/(cccl|python)\\.hpp$")
 
 set(sources "")
 foreach(header IN LISTS headers)

@@ -25,6 +25,10 @@ enum class LegacyAccess : std::uint8_t {
 [[nodiscard]] WEIR_API Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream,
                                           LegacyAccess access = LegacyAccess::read_write);
 
+/// Call the deleter of a tensor in the struct of DLPack before 1.0, such as one of ManagedTensor::release_legacy that
+/// nobody has consumed. What the deleter throws is reported. Does nothing for null.
+WEIR_API void give_back(DLManagedTensor* tensor) noexcept;
+
 /// Return the DLDevice that an export of `buffer` names. Throws closed.
 [[nodiscard]] WEIR_API DlpackDevice dlpack_device(const Buffer& buffer);
 /// Return the name of a DLDeviceType without its prefix: "CUDAHost". Empty for one that no memory of weir has.

@@ -11,6 +11,7 @@
 #include "dlpack_names.hpp"
 #include "guarded.hpp"
 #include "ordering.hpp"
+#include "weir/interop/python.hpp"
 #include "weir/spi/dlpack.hpp"
 
 namespace weir::python {
@@ -88,37 +89,6 @@ std::optional<Stream> consumer_of(const Buffer& buffer, DlpackDevice label, cons
   return cuda_stream(buffer.device(), static_cast<std::uintptr_t>(stream.value_or(cuda_legacy_stream)));
 }
 
-constexpr const char* versioned_name = "dltensor_versioned";
-constexpr const char* legacy_name = "dltensor";
-
-template <class Managed>
-void destroy_capsule(PyObject* capsule, const char* name) noexcept {
-  if (PyCapsule_GetName(capsule) != name) return;  // a consumer has taken the tensor
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  if (managed->deleter) managed->deleter(managed);  // touches no Python object, so an exception in flight survives
-}
-
-nb::object capsule_of(ManagedTensor managed, bool versioned) {
-  PyObject* capsule = nullptr;
-  if (versioned) {
-    capsule = PyCapsule_New(managed.get(), versioned_name,
-                            [](PyObject* dying) { destroy_capsule<DLManagedTensorVersioned>(dying, versioned_name); });
-    if (!capsule) throw nb::python_error();
-    static_cast<void>(managed.release());
-    return nb::steal(capsule);
-  }
-  if (managed.get()->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
-    throw nb::buffer_error("read-only memory needs a consumer that speaks DLPack 1.0: max_version=(1, 0) or later");
-  DLManagedTensor* legacy = managed.release_legacy();
-  capsule =
-      PyCapsule_New(legacy, legacy_name, [](PyObject* dying) { destroy_capsule<DLManagedTensor>(dying, legacy_name); });
-  if (!capsule) {
-    if (legacy->deleter) legacy->deleter(legacy);
-    throw nb::python_error();
-  }
-  return nb::steal(capsule);
-}
-
 /// An object of Python as weir has it, without a copy of its shape.
 ///@{
 const Buffer& buffer_of(const Buffer& buffer) { return buffer; }
@@ -161,7 +131,10 @@ nb::object export_object(const T& self, const Arguments& arguments) {
   const std::optional<Stream> consumer = consumer_of(buffer, route.device, arguments.stream);
   ManagedTensor made =
       route.copies ? export_copy(tensor_of(self), route, consumer) : export_as_it_is(self, route.device, 0, consumer);
-  return capsule_of(std::move(made), arguments.versioned);
+  PyObject* const capsule =
+      make_capsule(std::move(made), arguments.versioned ? CapsuleKind::versioned : CapsuleKind::legacy);
+  if (!capsule) throw nb::python_error();
+  return nb::steal(capsule);
 }
 
 template <class T>

@@ -12,6 +12,7 @@
 #include "dlpack_names.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
+#include "weir/interop/python.hpp"
 #include "weir/spi/dlpack.hpp"
 
 namespace weir::python {
@@ -92,7 +93,7 @@ void give_back(void* managed) {
 }
 
 template <class Managed>
-Tensor import(Managed* managed, bool read_only, const Stream& stream) {
+Tensor import(Managed* managed, std::uint64_t flags, const Stream& stream) {
   const DLTensor& from = managed->dl_tensor;
   const spi::ImportedTensor tensor{
       .device = {static_cast<std::int32_t>(from.device.device_type), from.device.device_id},
@@ -101,7 +102,8 @@ Tensor import(Managed* managed, bool read_only, const Stream& stream) {
       .shape = from.shape,
       .strides = from.strides,
       .data = reinterpret_cast<std::uintptr_t>(from.data),
-      .byte_offset = from.byte_offset};
+      .byte_offset = from.byte_offset,
+      .padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0};
   struct Unless {
     Managed* managed;
     bool releases = false;
@@ -110,29 +112,16 @@ Tensor import(Managed* managed, bool read_only, const Stream& stream) {
     }
   } taken{managed};
   const auto release = [managed] { call_with_gil(&give_back<Managed>, managed); };
+  const bool read_only = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   return spi::import_tensor(tensor, read_only, release, stream, taken.releases);
 }
 
-template <class Managed>
-Managed* take(nb::handle capsule, const char* name, const char* used) {
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
-  if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw nb::python_error();
-  return managed;
-}
-
 Tensor adopt(nb::handle capsule, const Stream& stream) {
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    auto* managed = take<DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
-    return take_over(managed, stream);
-  }
+  const TakenTensor taken = consume_capsule(capsule.ptr());
+  if (taken.versioned) return take_over(taken.versioned, stream);
   // What cannot say that it is read-only may be so: JAX gives its immutable arrays like that.
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor"))
-    return import(take<DLManagedTensor>(capsule, "dltensor", "used_dltensor"), true, stream);
-  const char* name = PyCapsule_CheckExact(capsule.ptr()) ? PyCapsule_GetName(capsule.ptr()) : nullptr;
-  PyErr_Clear();
-  if (name && std::string_view{name}.starts_with("used_dltensor"))
-    throw nb::value_error("this DLPack capsule was consumed already");
-  throw nb::type_error("__dlpack__() did not return a DLPack capsule");
+  if (taken.legacy) return import(taken.legacy, DLPACK_FLAG_BITMASK_READ_ONLY, stream);
+  throw nb::python_error();
 }
 
 DlpackDevice device_of(nb::handle object) {
@@ -163,7 +152,7 @@ bool is_array_of_numpy(nb::handle object) {
 
 Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream) {
   if (managed->version.major != DLPACK_MAJOR_VERSION) return weir::from_dlpack(managed, stream);  // refuses it
-  return import(managed, (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, stream);
+  return import(managed, managed->flags, stream);
 }
 
 Tensor from_dlpack(nb::handle object, nb::handle stream) {

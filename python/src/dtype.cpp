@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 namespace weir::python {
 namespace {
@@ -23,6 +25,10 @@ constexpr std::array table{
     Entry{"float32", f32, "f"},    Entry{"float64", f64, "d"},      Entry{"bfloat16", bf16, nullptr},
     Entry{"complex64", c64, "Zf"}, Entry{"complex128", c128, "Zd"}, Entry{"bool", bool8, "?"},
 };
+
+// Those of a byte and less, which DType names.
+constexpr DType small_floats[] = {{7, 8, 1},  {8, 8, 1},  {9, 8, 1},  {10, 8, 1}, {11, 8, 1}, {12, 8, 1},
+                                  {13, 8, 1}, {14, 8, 1}, {15, 6, 1}, {16, 6, 1}, {17, 4, 1}};
 
 const Entry* find(DType dtype) {
   const auto* found = std::ranges::find(table, dtype, &Entry::dtype);
@@ -58,22 +64,51 @@ const Entry* find_short(std::string_view name) {
   return bytes > 16 ? nullptr : find({codes[kind], static_cast<std::uint8_t>(8 * bytes), 1});
 }
 
+std::optional<DType> find_one(std::string_view name) {
+  const auto* found = std::ranges::find(table, name, &Entry::name);
+  if (found != table.end()) return found->dtype;
+  for (const DType& small : small_floats)
+    if (name == small.to_string()) return small;
+  if (const Entry* known = find_short(name)) return known->dtype;
+  return std::nullopt;
+}
+
+/// Find the type of several lanes: "float4_e2m1fnx2", or PyTorch's "float4_e2m1fn_x2".
+std::optional<DType> find_lanes(std::string_view name) {
+  const auto x = name.rfind('x');
+  if (x == std::string_view::npos) return std::nullopt;
+  unsigned lanes = 0;
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data() + x + 1, end, lanes);
+  if (read.ec != std::errc() || read.ptr != end || lanes < 2 || lanes > 65535) return std::nullopt;
+  name = name.substr(0, x);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  std::optional<DType> one = find_one(name);
+  if (one) one->lanes = static_cast<std::uint16_t>(lanes);
+  return one;
+}
+
 }  // namespace
 
 DType dtype_of(nb::handle dtype) {
-  if (nb::isinstance<DType>(dtype)) return nb::cast<DType>(dtype);
   const std::string name = name_in(dtype);
-  const auto* found = std::ranges::find(table, std::string_view{name}, &Entry::name);
-  if (found != table.end()) return found->dtype;
-  if (const Entry* known = find_short(name)) return known->dtype;
+  if (const auto one = find_one(name)) return *one;
+  if (const auto several = find_lanes(name)) return *several;
   std::string message = "no element type '" + name + "'; there are";
   for (const Entry& entry : table) message += " " + std::string{entry.name};
+  for (const DType& small : small_floats) message += " " + small.to_string();
+  message += ", and several lanes of one, such as uint8x4";
   throw nb::value_error(message.c_str());
 }
 
 std::string name_of(DType dtype) {
   const Entry* entry = find(dtype);
   return entry ? std::string{entry->name} : dtype.to_string();
+}
+
+bool has_buffer_format(DType dtype) {
+  const Entry* entry = find(dtype);
+  return entry && entry->format;
 }
 
 std::string buffer_format(DType dtype) {

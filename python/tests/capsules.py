@@ -5,6 +5,7 @@ import ctypes
 
 READ_ONLY = 1
 IS_COPIED = 2
+PADDED = 4
 
 _name = ctypes.pythonapi.PyCapsule_GetName
 _name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]

@@ -187,6 +187,17 @@ def test_the_byte_offset_counts():
     assert np.from_dlpack(weir.from_dlpack(forged.capsule())).tolist() == [2, 3, 4, 5]
 
 
+def test_small_types_in_pairs_are_packed():
+    forged = Forged(code=17, bits=4, lanes=2, ndim=1)
+    forged.shape[0], forged.strides[0] = 24, 1
+    tensor = weir.from_dlpack(forged.capsule())
+    assert (tensor.dtype, tensor.nbytes, tensor.buffer.size) == ("float4_e2m1fnx2", 24, 24)
+    back = capsules.managed(tensor.__dlpack__(max_version=(1, 3)))
+    assert (back.tensor.code, back.tensor.bits, back.tensor.lanes, back.flags) == (17, 4, 2, 0)
+    whole = weir.from_dlpack(Forged(flags=capsules.PADDED).capsule())  # of types of whole bytes the flag says nothing
+    assert np.from_dlpack(whole).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_missing_strides_mean_compact():
     forged = Forged(strides=None)
     assert np.from_dlpack(weir.from_dlpack(forged.capsule())).tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -206,6 +217,8 @@ def test_missing_strides_mean_compact():
         ({"device_type": 10}, "unsupported", "device type 10"),
         ({"device_type": 2, "device_id": 99}, "unsupported", "device type 2"),
         ({"byte_offset": (1 << 64) - 1}, "invalid_argument", "address space"),
+        ({"code": 17, "bits": 4}, "invalid_argument", "float4_e2m1fn are not whole bytes"),
+        ({"code": 17, "bits": 4, "lanes": 2, "flags": capsules.PADDED}, "unsupported", "padded to whole bytes"),
     ],
 )
 def test_a_wrong_field_is_named_and_the_tensor_given_back(changes, condition, message):

@@ -197,6 +197,10 @@ DLManagedTensor* ManagedTensor::release_legacy() {
     throw Error(Errc::incompatible,
                 "ManagedTensor::release_legacy: DLPack before 1.0 cannot say that a tensor is read-only");
   }
+  if (tensor_->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) {
+    throw Error(Errc::incompatible,
+                "ManagedTensor::release_legacy: DLPack before 1.0 cannot say that elements are padded to whole bytes");
+  }
   if (tensor_->deleter == &delete_export) {
     Export& made = *static_cast<Export*>(release()->manager_ctx);
     made.legacy = {made.managed.dl_tensor, &made, [](DLManagedTensor* tensor) { delete_legacy_export(tensor); }};

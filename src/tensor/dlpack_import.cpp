@@ -93,19 +93,21 @@ std::size_t lift_above_zero(Layout& layout) {
   return below;
 }
 
-spi::ImportedTensor described(const DLTensor& tensor) {
+spi::ImportedTensor described(const DLTensor& tensor, std::uint64_t flags) {
   return {.device = {static_cast<std::int32_t>(tensor.device.device_type), tensor.device.device_id},
           .dtype = {tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes},
           .dimensions = tensor.ndim,
           .shape = tensor.shape,
           .strides = tensor.strides,
           .data = reinterpret_cast<std::uintptr_t>(tensor.data),
-          .byte_offset = tensor.byte_offset};
+          .byte_offset = tensor.byte_offset,
+          .padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0};
 }
 
 template <class Managed>
-Tensor import(Owner<Managed> owner, bool read_only, const Stream& stream) {
+Tensor import(Owner<Managed> owner, std::uint64_t flags, const Stream& stream) {
   const auto release = [managed = owner.get()] { give_back(managed); };  // small, so that the function takes no memory
+  const bool read_only = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   struct Unless {
     Owner<Managed>& owner;
     bool releases = false;
@@ -113,7 +115,7 @@ Tensor import(Owner<Managed> owner, bool read_only, const Stream& stream) {
       if (releases) (void)owner.release();
     }
   } taken{owner};
-  return spi::import_tensor(described(owner->dl_tensor), read_only, release, stream, taken.releases);
+  return spi::import_tensor(described(owner->dl_tensor, flags), read_only, release, stream, taken.releases);
 }
 
 }  // namespace
@@ -122,6 +124,10 @@ Tensor spi::import_tensor(const ImportedTensor& tensor, bool read_only, std::fun
                           const Stream& stream, bool& releases) {
   releases = false;
   (void)stream.state();
+  if (tensor.padded && tensor.dtype.bits % 8 != 0) {
+    refuse(Errc::unsupported, "each lane of its " + tensor.dtype.to_string() +
+                                  " elements is padded to whole bytes; only packed ones have a layout here");
+  }
   Layout layout = layout_of(tensor);
   const auto below = lift_above_zero(layout);
   const auto bytes = layout.bytes_needed();
@@ -147,11 +153,15 @@ Tensor from_dlpack(DLManagedTensorVersioned* tensor, const Stream& stream) {
                                    std::to_string(tensor->version.minor) + ", this is " +
                                    std::to_string(DLPACK_MAJOR_VERSION) + "." + std::to_string(DLPACK_MINOR_VERSION));
   }
-  return import(std::move(owner), (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, stream);
+  return import(std::move(owner), tensor->flags, stream);
 }
 
 Tensor from_dlpack(DLManagedTensor* tensor, const Stream& stream, LegacyAccess access) {
-  return import(own(tensor), access == LegacyAccess::read_only, stream);
+  return import(own(tensor), access == LegacyAccess::read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0, stream);
+}
+
+void give_back(DLManagedTensor* tensor) noexcept {
+  if (tensor) give_back<DLManagedTensor>(tensor);
 }
 
 }  // namespace weir

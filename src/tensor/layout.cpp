@@ -33,9 +33,21 @@ void check_extents(const std::vector<std::int64_t>& shape) {
 
 std::string DType::to_string() const {
   static constexpr const char* names[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
-  std::string text = code < std::size(names) ? names[code] : "code" + std::to_string(code) + "_";
-  if (*this == bool8) return text;
-  text += std::to_string(bits);
+  constexpr std::size_t first_small = std::size(names);
+  static constexpr struct {
+    std::uint8_t bits;
+    const char* name;
+  } small_floats[] = {{8, "float8_e3m4"},     {8, "float8_e4m3"},   {8, "float8_e4m3b11fnuz"}, {8, "float8_e4m3fn"},
+                      {8, "float8_e4m3fnuz"}, {8, "float8_e5m2"},   {8, "float8_e5m2fnuz"},    {8, "float8_e8m0fnu"},
+                      {6, "float6_e2m3fn"},   {6, "float6_e3m2fn"}, {4, "float4_e2m1fn"}};
+  if (*this == bool8) return names[code];
+  std::string text;
+  if (code < first_small)
+    text = names[code] + std::to_string(bits);
+  else if (code - first_small < std::size(small_floats) && small_floats[code - first_small].bits == bits)
+    text = small_floats[code - first_small].name;
+  else
+    text = "code" + std::to_string(code) + "_" + std::to_string(bits);
   if (lanes != 1) text += "x" + std::to_string(lanes);
   return text;
 }
@@ -78,7 +90,8 @@ std::size_t Layout::bytes_needed() const {
     refuse(std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " dimensions");
   }
   if (dtype.bits == 0 || dtype.lanes == 0 || (std::size_t{dtype.bits} * dtype.lanes) % 8 != 0) {
-    refuse("elements of type " + dtype.to_string() + " are not whole bytes");
+    refuse("elements of type " + dtype.to_string() +
+           " are not whole bytes, which offsets and strides count; let an element have several lanes that fill bytes");
   }
   if (elements() == 0) return 0;
   std::int64_t lowest = 0;

@@ -52,6 +52,7 @@ struct ImportedTensor {
   const std::int64_t* strides = nullptr;  ///< DLTensor::strides; null for row-major without gaps
   std::uint64_t data = 0;                 ///< DLTensor::data
   std::uint64_t byte_offset = 0;          ///< DLTensor::byte_offset
+  bool padded = false;                    ///< lanes of less than a byte begin at whole bytes (IS_SUBBYTE_TYPE_PADDED)
 };
 
 /// Make a tensor over memory of another framework, as weir::from_dlpack does. `release` is called once all recorded

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "expect.hpp"
 #include "weir/tensor.hpp"
@@ -81,6 +82,11 @@ TEST(Layout, ShapesStridesAndTypesMustFitTogether) {
   EXPECT_ERROR((Layout{{1, 0, 1}, {2}, {1}, 0}.bytes_needed()), Errc::invalid_argument, "type");
   EXPECT_ERROR((Layout{{1, 8, 0}, {2}, {1}, 0}.bytes_needed()), Errc::invalid_argument, "type");
   EXPECT_ERROR((Layout{{1, 4, 1}, {2}, {1}, 0}.bytes_needed()), Errc::invalid_argument, "whole bytes");
+  EXPECT_ERROR((Layout{{17, 4, 1}, {8}, {1}, 0}.bytes_needed()), Errc::invalid_argument,
+               "elements of type float4_e2m1fn are not whole bytes");
+  EXPECT_ERROR((Layout{{16, 6, 2}, {0}, {1}, 0}.bytes_needed()), Errc::invalid_argument, "float6_e3m2fnx2");
+  EXPECT_EQ((Layout{{17, 4, 2}, {8}, {1}, 0}.bytes_needed()), 8U) << "two of four bits are one byte";
+  EXPECT_EQ((Layout{{15, 6, 4}, {8}, {1}, 0}.bytes_needed()), 24U);
 }
 
 TEST(Layout, IsCompact) {
@@ -107,7 +113,20 @@ TEST(DTypes, NamesAndSizes) {
   EXPECT_EQ((DType{1, 8, 4}).to_string(), "uint8x4");
   EXPECT_EQ((DType{1, 4, 3}).bytes(), 2U);
   EXPECT_EQ((DType{2, 65535 % 256, 65535}).bytes(), (255ULL * 65535 + 7) / 8);
-  EXPECT_NE((DType{99, 8, 1}).to_string(), "");
+  EXPECT_EQ((DType{99, 8, 1}).to_string(), "code99_8");
+}
+
+TEST(DTypes, EveryCodeOfDlpackHasItsName) {
+  const std::pair<DType, const char*> all[] = {
+      {{3, 64, 1}, "handle64"},        {{7, 8, 1}, "float8_e3m4"},
+      {{8, 8, 1}, "float8_e4m3"},      {{9, 8, 1}, "float8_e4m3b11fnuz"},
+      {{10, 8, 1}, "float8_e4m3fn"},   {{11, 8, 1}, "float8_e4m3fnuz"},
+      {{12, 8, 1}, "float8_e5m2"},     {{13, 8, 1}, "float8_e5m2fnuz"},
+      {{14, 8, 1}, "float8_e8m0fnu"},  {{15, 6, 1}, "float6_e2m3fn"},
+      {{16, 6, 1}, "float6_e3m2fn"},   {{17, 4, 1}, "float4_e2m1fn"},
+      {{17, 4, 2}, "float4_e2m1fnx2"}, {{17, 8, 1}, "code17_8"},  // DLPack says nothing about such
+      {{18, 8, 2}, "code18_8x2"},      {{6, 1, 1}, "bool1"}};
+  for (const auto& [dtype, name] : all) EXPECT_EQ(dtype.to_string(), name);
 }
 
 }  // namespace
