@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "arrays.hpp"
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
@@ -216,6 +217,16 @@ void bind_observers(nb::class_<Buffer>& c) {
       .def_prop_ro("is_read_only", &Buffer::is_read_only)
       .def_prop_ro("is_closed", &Buffer::is_closed)
       .def_prop_ro("__cuda_array_interface__", &cuda_array_interface)
+      .def(
+          "__array__",
+          [](const Buffer& self, nb::object dtype, nb::object copy) {
+            return array_of(as_bytes(self, "__array__"), dtype, copy);
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+          "NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError.")
+      .def(
+          "__jax_array__", [](const Buffer& self) { return jax_array(as_bytes(self, "__jax_array__")); },
+          "JAX's array over the memory, for jax.numpy.asarray.")
       .def("__repr__", [](const Buffer& b) {
         if (b.is_closed()) return std::string{"<weir.Buffer closed>"};
         return "<weir.Buffer " + std::to_string(b.size()) + " bytes, " + std::string{to_string(b.kind())} + " on " +

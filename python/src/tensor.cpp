@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include "arrays.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
@@ -81,6 +82,12 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("device", [](const Tensor& t) { return t.buffer().device(); })
       .def_prop_ro("is_contiguous", [](const Tensor& t) { return t.layout().is_compact(); })
       .def_prop_ro("is_read_only", [](const Tensor& t) { return t.buffer().is_read_only(); })
+      .def(
+          "__array__",
+          [](const Tensor& self, nb::object dtype, nb::object copy) { return array_of(self, dtype, copy); },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+          "NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError.")
+      .def("__jax_array__", &jax_array, "JAX's array over the memory, for jax.numpy.asarray.")
       .def("__len__", &length)
       .def("__getitem__", &subscript, nb::arg("key").none(),
            "Part of the elements, in the same memory, by NumPy's basic indexing: integers, slices, '...' and None.")
@@ -107,11 +114,12 @@ void bind_tensors(nb::module_& m) {
         return text + ") on " + t.buffer().device().id() + ">";
       });
   tensor.attr("__dlpack_c_exchange_api__") = exchange_api();
-  m.def("from_dlpack", &from_dlpack, nb::arg("obj").none(), nb::kw_only(), nb::arg("stream").none() = nb::none(),
-        nb::sig("def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor"),
-        "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of "
-        "the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in "
-        "read-only, because they cannot say that they may be written.");
+  m.def(
+      "from_dlpack", &from_dlpack, nb::arg("obj").none(), nb::kw_only(), nb::arg("stream").none() = nb::none(),
+      nb::sig("def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor"),
+      "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of "
+      "the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in "
+      "read-only, because they cannot say that they may be written.");
 }
 
 }  // namespace weir::python

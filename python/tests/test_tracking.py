@@ -100,6 +100,7 @@ def test_options(pageable):
         weir.make_tracking(pageable.resource, 8)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns wherever it is loaded
 def test_a_forked_child_still_knows(pageable):
     tracked = weir.make_tracking(pageable.resource)
     kept = tracked.allocate(64, stream=pageable.stream)

@@ -565,6 +565,12 @@ class Tensor:
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+        """NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError."""
+
+    def __jax_array__(self) -> Any:
+        """JAX's array over the memory, for jax.numpy.asarray."""
+
 
     @property
     def buffer(self) -> Buffer:
@@ -657,6 +663,12 @@ class Buffer:
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+        """NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError."""
+
+    def __jax_array__(self) -> Any:
+        """JAX's array over the memory, for jax.numpy.asarray."""
+
 
     @property
     def size(self) -> int:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""numpy.asarray of a Buffer or Tensor: an array over the memory, or an error that says what to do. Never an object array."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import weir
+
+SMALL = "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz"
+
+
+def test_arrays_share_host_memory(host_memory):
+    buffer = host_memory.filled(64, 7)
+    for array in (np.asarray(buffer), buffer.__array__(), np.array(buffer, copy=None), buffer.__array__(copy=False)):
+        assert array.dtype == np.uint8 and array.ctypes.data == buffer.host_data and (array == 7).all()
+    tensor = buffer.view("int16", (4, 8))[:, ::2]
+    for array in (np.asarray(tensor), tensor.__array__()):
+        assert array.shape == (4, 4) and array.strides == (16, 4) and array.ctypes.data == buffer.host_data
+    buffer.close()
+    assert (array == 0x0707).all()
+
+
+def test_copies_and_other_types_are_copies(pageable):
+    buffer = pageable.filled(16, 1)
+    for array in (np.array(buffer), buffer.__array__(copy=True), np.asarray(buffer, dtype="int32"), buffer.__array__("int32")):
+        assert not np.shares_memory(array, np.asarray(buffer)) and (array == 1).all()
+    with pytest.raises(ValueError, match="copy"):
+        buffer.__array__("int32", copy=False)
+
+
+def test_work_is_complete_before_the_array_is_given(host_memory):
+    buffer = host_memory.allocate(8 << 20)
+    for value in range(10):
+        buffer.fill(value, stream=host_memory.stream)
+        assert (buffer.__array__() == value).all()
+
+
+@pytest.mark.parametrize("name", SMALL.split() + ["float8_e8m0fnu"])
+def test_types_that_numpy_learns_from_ml_dtypes(pageable, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    values = np.array([0.5, 1, 2, 4], dtype=dtype)
+    buffer = pageable.allocate(values.nbytes)
+    buffer.copy_from(values.view("uint8"), stream=pageable.stream)
+    for spelled in (name, dtype, dtype.type):
+        tensor = buffer.view(spelled, (2, 2))
+        assert str(tensor.dtype) == name and tensor.dtype == dtype and tensor.itemsize == dtype.itemsize
+    array = np.asarray(tensor.T)
+    assert array.dtype == dtype and array.ctypes.data == buffer.host_data
+    assert (array == values.reshape(2, 2).T).all()
+    assert np.asarray(tensor, dtype="float32").tolist() == [[0.5, 1], [2, 4]]
+
+
+def test_types_that_numpy_does_not_have(pageable, monkeypatch):
+    buffer = pageable.filled(12, 0)
+    for name in ("uint8x4", "float4_e2m1fnx2", "float6_e2m3fnx4"):
+        with pytest.raises(TypeError, match=f"NumPy has no {name}.*view the buffer as integers"):
+            np.asarray(buffer.view(name))
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="NumPy has no bfloat16 without the package ml_dtypes: view the buffer as"):
+        np.asarray(buffer.view("bfloat16"))
+
+
+def test_memory_out_of_the_hosts_reach_says_what_to_do(device_memory):
+    buffer = device_memory.filled(16, 5)
+    for thing in (buffer, buffer.view("int32", (2, 2)), buffer.view("bfloat16")):
+        for ask in (np.asarray, np.array, np.add.reduce):
+            with pytest.raises(TypeError, match=r'cannot reach .* memory of .*: numpy.from_dlpack\(x, device="cpu"\)'):
+                ask(thing)
+    assert (np.from_dlpack(buffer, device="cpu") == 5).all()
+
+
+def test_closed_memory(pageable):
+    buffer = pageable.allocate(16)
+    buffer.close()
+    with pytest.raises(weir.Error, match="__array__: the buffer is closed"):
+        np.asarray(buffer)
+
+
+def test_names_of_types(pageable):
+    buffer = pageable.allocate(24)
+    for name in ("uint8x4", "float4_e2m1fnx2", "float6_e3m2fnx4", "float32x2"):
+        tensor = buffer.view(name)
+        assert tensor.dtype == name and buffer.view(tensor.dtype).dtype == name
+    assert buffer.view("float4_e2m1fn_x2").dtype == "float4_e2m1fnx2"  # PyTorch's name
+    assert buffer.view("float6_e3m2fnx4").itemsize == 3
+    for name in ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fnx2"):
+        with pytest.raises(weir.Error, match=f"elements of type {name} are not whole bytes"):
+            buffer.view(name)
+    for name in ("float4", "float8", "uint8x", "uint8x1", "uint8x65536", "x4", "uint8xx4", "complexx2"):
+        with pytest.raises(ValueError, match=f"no element type '{name}'; there are uint8.*float4_e2m1fn"):
+            buffer.view(name)
