@@ -80,6 +80,13 @@ def test_strided_arrays_come_back_as_they_are(change):
     assert not np.shares_memory(copy, array) or array.size == 0
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+def test_arrays_without_elements_have_no_gaps(shape):
+    for array in (np.empty(shape), np.empty(shape).T, np.empty((4, 4))[:0, ::2]):
+        assert weir.from_dlpack(array).is_contiguous and array.flags.c_contiguous
+        assert bytes(memoryview(weir.from_dlpack(array))) == b""
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "complex128"])
 def test_element_types(dtype):
     array = np.ones(5, dtype=dtype)

@@ -75,9 +75,9 @@ std::int64_t Layout::elements() const {
 
 bool Layout::is_compact() const noexcept {
   if (strides.size() != shape.size()) return false;
+  if (std::ranges::find(shape, 0) != shape.end()) return true;  // no strides are taken
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] == 0) return true;
     if (shape[i] < 0 || (shape[i] != 1 && strides[i] != stride)) return false;
     if (__builtin_mul_overflow(stride, shape[i], &stride)) return false;
   }

@@ -94,6 +94,7 @@ TEST(Layout, IsCompact) {
   EXPECT_TRUE(Layout::compact(f32, {}).is_compact());
   EXPECT_TRUE((Layout{f32, {1, 4}, {99, 1}, 0}.is_compact())) << "a stride of one element is never taken";
   EXPECT_TRUE((Layout{f32, {4, 0}, {7, 7}, 0}.is_compact()));
+  EXPECT_TRUE((Layout{f32, {0, 4}, {7, 7}, 0}.is_compact())) << "NumPy gives arrays without elements such strides";
   EXPECT_FALSE((Layout{f32, {2, 3}, {4, 1}, 0}.is_compact()));
   EXPECT_FALSE((Layout{f32, {2, 3}, {1, 2}, 0}.is_compact()));
   EXPECT_FALSE((Layout{f32, {2}, {-1}, 0}.is_compact()));
