@@ -58,6 +58,9 @@ def test_types_that_numpy_does_not_have(pageable, monkeypatch):
     for name in ("uint8x4", "float4_e2m1fnx2", "float6_e2m3fnx4"):
         with pytest.raises(TypeError, match=f"NumPy has no {name}.*view the buffer as integers"):
             np.asarray(buffer.view(name))
+    for name in ("uint8x4", "bfloat16"):
+        with pytest.raises(RuntimeError, match="Unsupported"):
+            np.from_dlpack(buffer.view(name))
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(TypeError, match="NumPy has no bfloat16 without the package ml_dtypes: view the buffer as"):
         np.asarray(buffer.view("bfloat16"))

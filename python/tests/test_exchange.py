@@ -183,3 +183,21 @@ def test_another_library_takes_tensors_and_gives_them_back():
     del tensor, back
     gc.collect()
     assert np.from_dlpack(taken).tobytes() == b"\2" * 64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "uint8x4", "float4_e2m1fnx2"])
+def test_another_library_keeps_the_type(pageable, dtype):
+    buffer = pageable.filled(64, 1)
+    back = weir.from_dlpack(tvm_ffi.from_dlpack(buffer.view(dtype)))
+    assert back.dtype == dtype and back.buffer.host_data == buffer.host_data and not back.is_read_only
+
+
+def test_another_library_takes_what_others_can_address(memory):
+    buffer = memory.filled(64, 2)
+    if memory.device.backend == "vulkan" and not memory.info.host_accessible:
+        with pytest.raises(BufferError, match="not addressable by other frameworks"):
+            tvm_ffi.from_dlpack(buffer)
+        return
+    taken = tvm_ffi.from_dlpack(buffer)
+    assert tuple(taken.shape) == (64,)
+    assert memory.bytes_of(weir.from_dlpack(taken, stream=memory.stream).buffer) == b"\2" * 64

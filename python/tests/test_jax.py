@@ -130,6 +130,8 @@ def test_arrays_with_gaps_go_by_way_of_numpy(pageable):
         assert (np.asarray(jnp.asarray(change(tensor))) == change(array)).all()
     with pytest.raises(Exception, match="striding"):
         jax.dlpack.from_dlpack(tensor[::2])
+    with pytest.raises(Exception, match="lanes != 1"):
+        jax.dlpack.from_dlpack(tensor.buffer.view("uint8x4"))
     assert jnp.asarray(tensor.buffer).tolist() == list(array.tobytes())
 
 
@@ -150,3 +152,11 @@ def test_closed_memory(pageable):
     buffer.close()
     with pytest.raises(weir.Error, match="__jax_array__: the buffer is closed"):
         jnp.asarray(buffer)
+
+
+def test_jax_shares_every_memory_of_the_cpu(host_memory):
+    if host_memory.info.dlpack_device != 1:
+        pytest.skip("a JAX for CUDA takes memory labelled CUDAHost, and none takes CUDAManaged")
+    buffer = host_memory.filled(4096, 1)
+    taken = jnp.asarray(buffer.view("int32"))
+    assert taken.unsafe_buffer_pointer() == buffer.host_data and int(taken[-1]) == 0x01010101

@@ -20,7 +20,7 @@ import table  # noqa: E402
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results" / "bench-h200.json"
 # What a user reads. Traces, decisions and internals have times of their own; backends, tests and examples have none.
-WITHOUT_TIMES = ["README.md", "docs/tutorial.md", "docs/resources.md", "docs/coming-from.md", "docs/contract.md"]
+WITHOUT_TIMES = ["README.md", "docs/tutorial.md", "docs/resources.md", "docs/interop.md", "docs/coming-from.md", "docs/contract.md"]
 A_TIME = re.compile(r"\d\s?(ns|µs|M/s|GB/s)(?![\w/])")
 
 
