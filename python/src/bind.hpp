@@ -33,6 +33,7 @@ void bind_statistics(nb::module_& m);
 void bind_tracking(nb::module_& m);
 void bind_failure_callbacks(nb::module_& m);
 void bind_buffers(nb::module_& m);
+void bind_padding(nb::module_& m);
 void bind_tensors(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_ipc(nb::module_& m);

@@ -157,11 +157,19 @@ void close(Buffer& self, std::optional<Stream> stream) {
   make_pending_calls();
 }
 
-Tensor view(const Buffer& buffer, nb::handle dtype, std::optional<nb::object> shape, const Int& byte_offset) {
+Tensor view(const Buffer& buffer, nb::handle dtype, nb::handle shape, nb::handle padded_shape, const Int& byte_offset) {
   const Buffer self = owner_of(buffer, "Buffer.view");
   const DType element = dtype_of(dtype);
   const std::size_t offset = count(byte_offset, "byte_offset");
-  if (shape) return self.view(element, extents(*shape, "an extent"), offset);
+  if (!shape.is_none()) {
+    Layout layout = layout_of(element, shape, padded_shape, offset);
+    const std::size_t needed = padded_bytes(layout, padded_shape);
+    if (needed > self.size() && !padded_shape.is_none())
+      throw Error(Errc::invalid_argument, "Buffer.view: the padded array ends at byte " + std::to_string(needed) +
+                                              " of a buffer of " + std::to_string(self.size()));
+    return {self.share(), std::move(layout)};
+  }
+  if (!padded_shape.is_none()) fail(PyExc_TypeError, "padded_shape needs a shape");
   const std::size_t bytes = rest(self.size(), offset, "byte_offset");
   if (bytes % element.bytes() != 0)
     throw Error(Errc::invalid_argument, std::to_string(bytes) + " bytes are not a whole number of " + name_of(element));
@@ -269,8 +277,11 @@ void bind_buffers(nb::module_& m) {
       .def(
           "use_on", [](const Buffer& b, const Stream& s) { owner_of(b, "Buffer.use_on").use_on(s); }, nb::arg("stream"),
           "Say that work outside weir uses the memory on `stream` up to now.")
-      .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape") = none, nb::kw_only(),
-           nb::arg("byte_offset") = 0, "Array over this memory, row-major without gaps; all of it without a shape.")
+      .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape").none() = none, nb::kw_only(),
+           nb::arg("padded_shape").none() = none, nb::arg("byte_offset") = 0,
+           "Array over this memory, row-major; all of it without a shape. With `padded_shape`, which must fit the "
+           "memory, it is the first `shape[i]` positions along each dimension of an array of that shape; else it has "
+           "no gaps. Raises Error where it does not fit.")
       .def(
           "ipc_descriptor",
           [](const Buffer& b, const Stream& stream) {

@@ -27,6 +27,24 @@ std::vector<std::int64_t> extents(nb::handle object, const char* what) {
   return all;
 }
 
+nb::tuple tuple_of(const std::vector<std::int64_t>& values) {
+  nb::list list;
+  for (const std::int64_t value : values) list.append(value);
+  return nb::tuple(list);
+}
+
+Layout layout_of(DType dtype, nb::handle shape, nb::handle padded_shape, std::size_t byte_offset) {
+  auto used = extents(shape, "an extent");
+  if (padded_shape.is_none()) return Layout::compact(dtype, std::move(used), byte_offset);
+  return Layout::padded(dtype, std::move(used), extents(padded_shape, "an extent of padded_shape"), byte_offset);
+}
+
+std::size_t padded_bytes(const Layout& layout, nb::handle padded_shape) {
+  if (padded_shape.is_none()) return layout.bytes_needed();
+  const auto padded = extents(padded_shape, "an extent of padded_shape");
+  return Layout::compact(layout.dtype, padded, layout.byte_offset).bytes_needed();
+}
+
 Tensor subscript(const Tensor& tensor, nb::handle key) {
   const nb::tuple keys = nb::isinstance<nb::tuple>(key) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
   std::size_t named = 0, ellipses = 0;

@@ -2,6 +2,7 @@
 
 #include "fill.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -32,6 +33,11 @@ Pattern from_bytes(std::span<const std::byte> bytes, const char* what) {
   Pattern pattern{0, bytes.size()};
   std::memcpy(&pattern.value, bytes.data(), bytes.size());
   return pattern;
+}
+
+void append(std::vector<std::byte>& bytes, const Pattern& pattern) {
+  const auto* const first = reinterpret_cast<const std::byte*>(&pattern.value);
+  bytes.insert(bytes.end(), first, first + pattern.bytes);
 }
 
 [[noreturn]] void does_not_fit(const std::string& into) {
@@ -85,6 +91,15 @@ Pattern bfloat16(double value) {
   return pattern_from(static_cast<std::uint16_t>(bits >> 16));
 }
 
+bool has_numbers(DType type) {
+  constexpr DType all[] = {i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64, bf16, c64, c128, bool8};
+  return std::ranges::find(all, type) != std::end(all);
+}
+
+bool is_own_bytes(nb::handle value) {
+  return PyBytes_Check(value.ptr()) != 0 || PyByteArray_Check(value.ptr()) != 0 || PyMemoryView_Check(value.ptr()) != 0;
+}
+
 bool is_real(nb::handle value) { return is_integer(value) || nb::hasattr(value, "__float__"); }
 
 Pattern from_float(nb::handle value, DType type) {
@@ -95,13 +110,18 @@ Pattern from_float(nb::handle value, DType type) {
   return packed(type == f16 ? "=e" : type == f32 ? "=f" : "=d", number, name_of(type));
 }
 
-Pattern from_complex(nb::handle value) {
-  if (!is_real(value) && !nb::hasattr(value, "__complex__")) wrong_type(value, "value", "a number for complex64");
+/// Return the bytes of both parts.
+std::vector<std::byte> from_complex(nb::handle value, DType type) {
+  const std::string name = name_of(type);
+  if (!is_real(value) && !nb::hasattr(value, "__complex__"))
+    wrong_type(value, "value", ("a number for " + name).c_str());
   const nb::object number = nb::borrow(reinterpret_cast<PyObject*>(&PyComplex_Type))(value);
-  const Pattern real = packed("=f", number.attr("real"), "complex64");
-  const Pattern imaginary = packed("=f", number.attr("imag"), "complex64");
-  constexpr bool little = std::endian::native == std::endian::little;
-  return {little ? real.value | imaginary.value << 32 : real.value << 32 | imaginary.value, 8};
+  std::vector<std::byte> bytes;
+  for (const char* part : {"real", "imag"}) {
+    const Pattern half = packed(type == c64 ? "=f" : "=d", number.attr(part), name);
+    append(bytes, half);
+  }
+  return bytes;
 }
 
 /// Return whether `value` is a scalar of NumPy or of a library that extends it; an array of one element without
@@ -128,7 +148,7 @@ Pattern element(nb::handle value, DType type) {
     throw nb::value_error(
         (name + " has " + std::to_string(type.bytes()) + " bytes; a fill repeats 1, 2, 4 or 8 of them").c_str());
   if (type == bool8) return from_bool(value);
-  if (type == c64) return from_complex(value);
+  if (type == c64) return from_bytes(from_complex(value, type), "value");
   if (type == f16 || type == f32 || type == f64 || type == bf16) return from_float(value, type);
   if (PyBool_Check(value.ptr()) == 0 && !is_integer(value))
     wrong_type(value, "value", ("an integer for " + name).c_str());
@@ -156,9 +176,7 @@ Pattern pattern_of(nb::handle value, nb::handle width, nb::handle dtype) {
     if (!width.is_none()) fail(PyExc_TypeError, "width and dtype both say how large the value is: give one of them");
     return element(value, dtype_of(dtype));
   }
-  const bool own_bytes =
-      PyBytes_Check(value.ptr()) || PyByteArray_Check(value.ptr()) || PyMemoryView_Check(value.ptr());
-  if (own_bytes) return with_width(from_bytes(readable(value).bytes, "value"), width);
+  if (is_own_bytes(value)) return with_width(from_bytes(readable(value).bytes, "value"), width);
   const bool typed = is_typed_scalar(value);
   if (typed && (width.is_none() || (PyFloat_Check(value.ptr()) == 0 && !is_integer(value)))) {
     const nb::object bytes = value.attr("tobytes")();
@@ -172,6 +190,21 @@ Pattern pattern_of(nb::handle value, nb::handle width, nb::handle dtype) {
   const std::size_t bytes = width_of(width, 8);
   if (bytes == 1) throw nb::value_error("a float has 2, 4 or 8 bytes, not 1");
   return from_float(value, bytes == 2 ? f16 : bytes == 4 ? f32 : f64);
+}
+
+std::vector<std::byte> element_of(nb::handle value, DType type) {
+  if (is_own_bytes(value)) {
+    const HostBytes given = readable(value);
+    if (given.bytes.size() == type.bytes()) return {given.bytes.begin(), given.bytes.end()};
+    throw nb::value_error(("value has " + std::to_string(given.bytes.size()) + " bytes; an element of " +
+                           name_of(type) + " has " + std::to_string(type.bytes()))
+                              .c_str());
+  }
+  if (!has_numbers(type)) wrong_type(value, "value", ("the bytes of one element of " + name_of(type)).c_str());
+  if (type == c128) return from_complex(value, type);
+  std::vector<std::byte> bytes;
+  append(bytes, element(value, type));
+  return bytes;
 }
 
 }  // namespace weir::python

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bind.hpp"
 
@@ -24,5 +25,9 @@ struct Pattern {
 ///
 /// Throws TypeError for other objects, ValueError for a value that does not fit and for another number of bytes.
 Pattern pattern_of(nb::handle value, nb::handle width, nb::handle dtype);
+
+/// Return the bytes of one element of `type`, of any size: from a number that fits, a scalar of NumPy, or the bytes
+/// themselves. Throws TypeError for other objects, ValueError for what does not fit.
+std::vector<std::byte> element_of(nb::handle value, DType type);
 
 }  // namespace weir::python

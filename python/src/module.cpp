@@ -39,6 +39,7 @@ NB_MODULE(_weir, m) {
   weir::python::bind_statistics(m);
   weir::python::bind_tracking(m);
   weir::python::bind_failure_callbacks(m);
+  weir::python::bind_padding(m);
   weir::python::bind_tensors(m);
   weir::python::bind_exchange(m);
   weir::python::bind_buffers(m);

@@ -6,6 +6,8 @@
 
 #include "resource.hpp"
 
+#include "dtype.hpp"
+#include "extents.hpp"
 #include "integers.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/host.hpp"
@@ -30,6 +32,13 @@ const std::type_info* nanobind::detail::type_hook<weir::MemoryResource>::get(
 
 namespace weir::python {
 namespace {
+
+Tensor allocate_tensor(MemoryResource& resource, nb::handle shape, nb::handle dtype, const Stream& stream,
+                       nb::handle padded_shape, const Int& alignment) {
+  Layout layout = layout_of(dtype_of(dtype), shape, padded_shape, 0);
+  const std::size_t bytes = padded_bytes(layout, padded_shape), align = count(alignment, "alignment");
+  return without_gil([&] { return Tensor(resource.allocate(bytes, stream, align), std::move(layout)); });
+}
 
 MemoryKind kind_of(const Device& device, nb::handle kind) {
   if (kind.is_none()) return device.default_kind();
@@ -80,6 +89,15 @@ void bind_resources(nb::module_& m) {
           },
           nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
           "As allocate, but None when memory is exhausted.")
+      .def("allocate_tensor", &allocate_tensor, nb::arg("shape"), nb::arg("dtype"), nb::kw_only(), nb::arg("stream"),
+           nb::arg("padded_shape").none() = nb::none(), nb::arg("alignment") = default_alignment,
+           nb::sig("def allocate_tensor(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: object, *, "
+                   "stream: Stream, padded_shape: SupportsIndex | Sequence[SupportsIndex] | None = None, "
+                   "alignment: SupportsIndex = 256) -> Tensor"),
+           "Allocate memory for an array, row-major, whose elements have no value yet. With `padded_shape` there is "
+           "memory for a whole array of that shape, and the tensor is the first `shape[i]` positions along each "
+           "dimension of it. In order of `stream` as allocate. Raises OutOfMemory, and Error for shapes that no array "
+           "can have.")
       .def_prop_ro("device", &MemoryResource::device)
       .def_prop_ro("name", &MemoryResource::name, "for example 'host.shared'")
       .def_prop_ro("kind", &MemoryResource::kind)

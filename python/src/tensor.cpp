@@ -8,15 +8,10 @@
 #include "dtype.hpp"
 #include "extents.hpp"
 #include "host_bytes.hpp"
+#include "tensor_parts.hpp"
 
 namespace weir::python {
 namespace {
-
-nb::tuple tuple_of(const std::vector<std::int64_t>& values) {
-  nb::list list;
-  for (const std::int64_t value : values) list.append(value);
-  return nb::tuple(list);
-}
 
 Tensor reshape(const Tensor& self, const nb::args& shape) {
   return self.reshape(extents(shape.size() == 1 ? nb::object(shape[0]) : nb::object(shape), "an extent"));
@@ -37,21 +32,6 @@ std::int64_t length(const Tensor& self) {
   return self.layout().shape.front();
 }
 
-nb::object copy_to(const Tensor& self, nb::object target, const Stream& stream) {
-  const Tensor src = self.share();
-  if (target.is_none()) return nb::cast(without_gil([&] { return src.copy_to(stream); }));
-  if (!nb::isinstance<Tensor>(target))
-    throw nb::type_error((std::string("dst is a Tensor or None, not ") + nb::type_name(target.type()).c_str()).c_str());
-  const Tensor dst = nb::cast<const Tensor&>(target).share();
-  without_gil([&] { src.copy_to(dst, stream); });
-  return target;
-}
-
-void copy_from(const Tensor& self, const Tensor& source, const Stream& stream) {
-  const Tensor dst = self.share(), src = source.share();
-  without_gil([&] { dst.copy_from(src, stream); });
-}
-
 PyType_Slot slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
                        {Py_bf_getbuffer, reinterpret_cast<void*>(&get_tensor)},
                        {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
@@ -70,6 +50,14 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("shape", [](const Tensor& t) { return tuple_of(t.layout().shape); })
       .def_prop_ro(
           "strides", [](const Tensor& t) { return tuple_of(t.layout().strides); }, "in elements")
+      .def_prop_ro(
+          "padded_shape",
+          [](const Tensor& t) -> nb::object {
+            const auto padded = t.layout().padded_shape();
+            return padded ? nb::object(tuple_of(*padded)) : nb::none();
+          },
+          "the shape of the row-major array that this is a corner of, as the strides tell it; None for other layouts. "
+          "Its first extent is that of `shape`")
       .def_prop_ro("byte_offset", [](const Tensor& t) { return t.layout().byte_offset; })
       .def_prop_ro(
           "size", [](const Tensor& t) { return t.layout().elements(); }, "elements")
@@ -100,19 +88,13 @@ void bind_tensors(nb::module_& m) {
            "The same elements with the dimensions in the order of `axes`, or reversed.")
       .def_prop_ro(
           "T", [](const Tensor& t) { return t.transpose(); }, "with the dimensions reversed")
-      .def("copy_to", &copy_to, nb::arg("dst").none() = nb::none(), nb::kw_only(), nb::arg("stream"),
-           nb::sig("def copy_to(self, dst: Tensor | None = None, *, stream: Stream) -> Tensor"),
-           "Enqueue a copy of all elements to those of a tensor of the same shape and element type, which may lie "
-           "anywhere and in any way, or to a new one without gaps from this one's resource. Returns the destination.")
-      .def(
-          "copy_from", &copy_from, nb::arg("src"), nb::kw_only(), nb::arg("stream"),
-          "Enqueue a copy of all elements of `src`, a tensor of the same shape and element type, to those of this one. "
-          "An array of NumPy becomes a tensor by from_dlpack; do not change it before the copy is complete.")
       .def("__repr__", [](const Tensor& t) {
         std::string text = "<weir.Tensor " + name_of(t.layout().dtype) + " (";
         for (const std::int64_t extent : t.layout().shape) text += std::to_string(extent) + ",";
         return text + ") on " + t.buffer().device().id() + ">";
       });
+  bind_tensor_copies(tensor);
+  bind_tensor_fills(tensor);
   tensor.attr("__dlpack_c_exchange_api__") = exchange_api();
   m.def(
       "from_dlpack", &from_dlpack, nb::arg("obj").none(), nb::kw_only(), nb::arg("stream").none() = nb::none(),

@@ -54,6 +54,28 @@ def test_the_target_of_a_copy_is_locked_until_the_copy_is_over(cuda):
     assert out == b"\3" * 100 + b"\0"
 
 
+def test_the_array_that_a_tensor_is_copied_to_is_locked_until_the_copy_is_over(cuda):
+    tensor, out = cuda.resource.allocate_tensor(100, "uint8", stream=cuda.stream, padded_shape=128), bytearray(100)
+    tensor.fill(3, stream=cuda.stream)
+    with Gate(cuda.stream):
+        tensor.copy_to(out, stream=cuda.stream)
+        with pytest.raises(BufferError):
+            out.append(0)
+    out.append(0)
+    assert out == b"\3" * 100 + b"\0"
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(None, None, 2)], ids=["compact", "steps"])
+def test_the_array_that_a_tensor_is_copied_from_has_been_read(cuda, part):
+    tensor = cuda.resource.allocate_tensor(64, "uint8", stream=cuda.stream)[part]
+    source = bytearray(b"\5" * tensor.size)
+    with Gate(cuda.stream):
+        tensor.copy_from(source, stream=cuda.stream)
+        source[:] = bytes(len(source))
+        source.append(0)  # it is not locked
+    assert bytes(tensor.buffer)[part] == b"\5" * tensor.size
+
+
 def test_ctrl_c_ends_a_wait(cuda):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
     try:

@@ -175,10 +175,11 @@ def test_copies_that_do_not_fit():
         tensor.copy_to(tensor[:3], stream=stream)
     with pytest.raises(weir.Error, match="overlap"):
         tensor.T.copy_to(tensor, stream=stream)
-    for wrong in [array, 1, "a"]:
-        with pytest.raises(TypeError):
+    for wrong in [1, "a", None]:
+        with pytest.raises(TypeError, match="src must be a Tensor, a Buffer, or an array .*, not "):
             tensor.copy_from(wrong, stream=stream)
-        with pytest.raises(TypeError):
+    for wrong in [1, "a"]:
+        with pytest.raises(TypeError, match="dst must be a Tensor, a Buffer, or an array .*, not "):
             tensor.copy_to(wrong, stream=stream)
     with pytest.raises(TypeError):
         tensor.copy_to(tensor)

@@ -5,7 +5,7 @@ import enum
 import os
 from collections.abc import Callable, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, NoReturn, Self, SupportsFloat, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, NoReturn, Protocol, Self, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType
@@ -17,6 +17,11 @@ __version__: str
 _Target = TypeVar("_Target")
 _Extents = SupportsIndex | Sequence[SupportsIndex]
 _Index = SupportsIndex | slice | EllipsisType | None
+_Value = SupportsIndex | SupportsFloat | complex | _HasBuffer
+
+class _HasDlpack(Protocol):
+    def __dlpack__(self, *, stream: int | None = None) -> CapsuleType: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
 
 def _run_command_line(arguments: Sequence[str], program: Sequence[str]) -> int:
     """Run the weir command line and return its exit status. `program` are the words that start it in a process."""
@@ -233,6 +238,19 @@ class MemoryResource:
 
     def try_allocate(self, size: SupportsIndex, *, stream: Stream, alignment: SupportsIndex = 256) -> Buffer | None:
         """As allocate, but None when memory is exhausted."""
+
+    def allocate_tensor(
+        self,
+        shape: _Extents,
+        dtype: object,
+        *,
+        stream: Stream,
+        padded_shape: _Extents | None = None,
+        alignment: SupportsIndex = 256,
+    ) -> Tensor:
+        """Allocate memory for an array, row-major, whose elements have no value yet. With `padded_shape` there is
+        memory for a whole array of that shape, and the tensor is the first `shape[i]` positions along each dimension
+        of it. In order of `stream` as allocate. Raises OutOfMemory, and Error for shapes that no array can have."""
 
     @property
     def device(self) -> Device: ...
@@ -549,6 +567,67 @@ def make_failure_callback(
     alive, and the garbage collector cannot see that: let it refer to the resource weakly.
     """
 
+class PaddingNeeds:
+    """What the users of one dimension of an array ask of its padded extent, in elements. A value: each user states its
+    needs, and `unite` makes of them the needs of all."""
+
+    def __init__(
+        self,
+        size: SupportsIndex,
+        *,
+        at_least: SupportsIndex = 0,
+        multiple_of: SupportsIndex = 1,
+        aligned_to: SupportsIndex = 1,
+        exact: bool = False,
+    ) -> None:
+        """`size` elements are used. The padded extent is `at_least` so large and a multiple of `multiple_of`; a
+        multiple of `aligned_to` is a wish. `exact` forbids padding. Negative numbers, and multiples below 1, are refused
+        by extent() and unite()."""
+
+    @property
+    def size(self) -> int:
+        """of what is used; the same for all users"""
+
+    @property
+    def at_least(self) -> int:
+        """the padded extent is not smaller"""
+
+    @property
+    def multiple_of(self) -> int:
+        """the padded extent is a multiple"""
+
+    @property
+    def aligned_to(self) -> int:
+        """a wish: other extents are still allowed"""
+
+    @property
+    def exact(self) -> bool:
+        """padding is not allowed"""
+
+    def unite(self, other: PaddingNeeds) -> PaddingNeeds:
+        """The needs of both users. Raises Error when their sizes differ, and when no padded extent suits both."""
+
+    def extent(self) -> int:
+        """The padded extent to choose: the smallest one that is allowed, rounded up to `aligned_to` unless that is
+        larger than the extent itself. Raises Error when no extent is allowed."""
+
+    def allows(self, padded: SupportsIndex) -> bool:
+        """Whether an array that is padded to `padded` elements suits all users."""
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+def padded_shape(dimensions: Sequence[PaddingNeeds]) -> tuple[int, ...]:
+    """The padded shape to choose for an array with these dimensions, for allocate_tensor and Buffer.view. Raises Error
+    when no extent is allowed."""
+
+def elements_per_line(dtype: object, bytes: SupportsIndex = 128) -> int:
+    """The smallest number of elements whose bytes are a multiple of `bytes`: for `aligned_to` of the innermost
+    dimension, so that every row begins on a line of that many bytes. Raises Error for 0 bytes."""
+
 class Tensor:
     """A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack."""
 
@@ -588,6 +667,11 @@ class Tensor:
         """in elements"""
 
     @property
+    def padded_shape(self) -> tuple[int, ...] | None:
+        """the shape of the row-major array that this is a corner of, as the strides tell it; None for other layouts.
+        Its first extent is that of `shape`"""
+
+    @property
     def byte_offset(self) -> int: ...
 
     @property
@@ -624,13 +708,42 @@ class Tensor:
     def T(self) -> Tensor:
         """with the dimensions reversed"""
 
-    def copy_to(self, dst: Tensor | None = None, *, stream: Stream) -> Tensor:
-        """Enqueue a copy of all elements to those of a tensor of the same shape and element type, which may lie
-        anywhere and in any way, or to a new one without gaps from this one's resource. Returns the destination."""
+    @overload
+    def copy_to(self, dst: None = None, *, stream: Stream) -> Tensor:
+        """Enqueue a copy to a new tensor without gaps from this one's resource."""
 
-    def copy_from(self, src: Tensor, *, stream: Stream) -> None:
+    @overload
+    def copy_to(self, dst: _Target, *, stream: Stream) -> _Target:
+        """Enqueue a copy of all elements to those of a tensor of the same shape and element type, which may lie
+        anywhere and in any way. A writable array of the host (buffer protocol, or __dlpack__), with any strides, is
+        taken like a tensor: read it once `stream` has passed the copy; until then it stays locked. Returns the
+        destination."""
+
+    def copy_from(self, src: Tensor | Buffer | _HasBuffer | _HasDlpack, *, stream: Stream) -> None:
         """Enqueue a copy of all elements of `src`, a tensor of the same shape and element type, to those of this one.
-        An array of NumPy becomes a tensor by from_dlpack; do not change it before the copy is complete."""
+        An array of the host (buffer protocol, or __dlpack__), with any strides, has been read when the call returns. To
+        leave out the copy that this may need, pass from_dlpack(array), and do not change the array before the copy is
+        complete."""
+
+    def fill(self, value: _Value, *, stream: Stream, over_gaps: bool = False) -> None:
+        """Enqueue a fill of all elements. The value is a number or bool that fits into the element type, a scalar of
+        NumPy, or the bytes of one element; floats are no integers. Gaps and padding stay as they are; with `over_gaps`
+        everything from the first element to the last is written, which is faster. Raises TypeError and ValueError for
+        other values, Error for elements that share memory and for read-only memory."""
+
+    def zero(self, *, stream: Stream, over_gaps: bool = False) -> None:
+        """Enqueue a fill of all elements, of any type, with zero bytes. Otherwise like fill."""
+
+    def empty_like(self, resource: MemoryResource | None = None, *, stream: Stream) -> Tensor:
+        """A tensor of the same shape, element type and padding, over new memory of `resource`, or of this tensor's own
+        resource. The elements have no value yet. Raises OutOfMemory."""
+
+    def empty_like_host(self, *, stream: Stream) -> Tensor:
+        """The same in the host memory that copies from and to this tensor are fastest with. Making such memory is slow:
+        keep the tensor, or give empty_like a pool of that kind."""
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        """Raises TypeError: an assignment names no stream. Use fill and copy_from of a part."""
 
     def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
@@ -746,7 +859,7 @@ class Buffer:
 
     def fill(
         self,
-        value: SupportsIndex | SupportsFloat | complex | _HasBuffer,
+        value: _Value,
         *,
         stream: Stream,
         width: SupportsIndex | None = None,
@@ -765,9 +878,16 @@ class Buffer:
         """Say that work outside weir uses the memory on `stream` up to now."""
 
     def view(
-        self, dtype: object = "uint8", shape: _Extents | None = None, *, byte_offset: SupportsIndex = 0
+        self,
+        dtype: object = "uint8",
+        shape: _Extents | None = None,
+        *,
+        padded_shape: _Extents | None = None,
+        byte_offset: SupportsIndex = 0,
     ) -> Tensor:
-        """Array over this memory, row-major without gaps; all of it without a shape."""
+        """Array over this memory, row-major; all of it without a shape. With `padded_shape`, which must fit the memory,
+        it is the first `shape[i]` positions along each dimension of an array of that shape; else it has no gaps. Raises
+        Error where it does not fit."""
 
     def ipc_descriptor(self, *, stream: Stream) -> ipc.Descriptor:
         """Descriptor for another process, which is ordered after `stream` and every recorded use."""
