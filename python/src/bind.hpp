@@ -36,6 +36,8 @@ void bind_buffers(nb::module_& m);
 void bind_padding(nb::module_& m);
 void bind_tensors(nb::module_& m);
 void bind_exchange(nb::module_& m);
+void bind_host_mirrors(nb::module_& m);
+void bind_mirrored_buffers(nb::module_& m);
 void bind_ipc(nb::module_& m);
 void bind_command_line(nb::module_& m);
 void refuse_pickling(nb::module_& m);

@@ -20,6 +20,8 @@ constexpr Refusal refusals[] = {
     {"Tensor",
      "it owns memory. Use copy_to(stream=stream) for a copy of the elements, and weir.ipc.send with a descriptor of "
      "its buffer for another process"},
+    {"HostMirror", "it owns memory. Use copy_to(stream=stream) of one side for a copy of the bytes"},
+    {"MirroredBuffer", "it owns memory. Use read() for the bytes, and copy(index).copy_to(stream=stream) for a copy"},
     {"MemoryResource", "it belongs to this process. Pass the object itself on, and make a resource in each process"},
     {"Stream", "it belongs to this process. Pass the object itself on, and make a stream in each process"},
     {"Event",

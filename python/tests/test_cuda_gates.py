@@ -76,6 +76,46 @@ def test_the_array_that_a_tensor_is_copied_from_has_been_read(cuda, part):
     assert bytes(tensor.buffer)[part] == b"\5" * tensor.size
 
 
+def test_reads_of_mirrored_buffers_wait_for_their_stream_alone(cuda):
+    other = weir.Stream(cuda.device)
+    mirrored, out = weir.MirroredBuffer(8, [cuda.stream, other]), bytearray(16)
+    mirrored.write(b"abcdefgh")
+    with Gate(cuda.stream):
+        assert mirrored.read(1) == b"abcdefgh"
+        assert {mirrored.any() for _ in range(4)} == {1}
+        assert mirrored.synchronize(timeout=0.05) is False
+        mirrored.read_into(out)
+        with pytest.raises(BufferError):
+            out.append(0)
+        mirrored.broadcast(0)
+    assert mirrored.synchronize()
+    out.append(0)
+    assert out == b"abcdefgh" * 2 + b"\0"
+
+
+def test_ctrl_c_ends_a_read_of_a_mirrored_buffer(cuda):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
+    mirrored = weir.MirroredBuffer(8, [cuda.stream])
+    mirrored.write(b"abcdefgh")
+    try:
+        with Gate(cuda.stream):
+            with pytest.raises(KeyboardInterrupt):  # it may come before the read
+                threading.Timer(0.05, _thread.interrupt_main).start()
+                mirrored.read()
+            assert not cuda.stream.done
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert mirrored.read(0) == b"abcdefgh"
+
+
+def test_an_array_of_a_host_mirror_waits_for_the_sync(cuda):
+    mirror = weir.HostMirror(cuda.filled(8, 3), stream=cuda.stream)
+    gate = Gate(cuda.stream)
+    mirror.sync_to_host(stream=cuda.stream)
+    threading.Timer(0.05, gate.__exit__).start()
+    assert mirror.array().tobytes() == b"\3" * 8 and not mirror.is_one_memory
+
+
 def test_ctrl_c_ends_a_wait(cuda):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
     try:

@@ -10,7 +10,8 @@ import pytest
 import weir
 
 
-@pytest.fixture(params=["Buffer", "Tensor", "Stream", "Event", "Device", "MemoryResource", "Pool", "LimitingResource"])
+@pytest.fixture(params=["Buffer", "Tensor", "Stream", "Event", "Device", "MemoryResource", "Pool", "LimitingResource",
+                        "HostMirror", "MirroredBuffer"])
 def thing(request, pageable):
     buffer = pageable.allocate(64)
     things = {
@@ -22,6 +23,8 @@ def thing(request, pageable):
         "MemoryResource": pageable.resource,
         "Pool": weir.make_pool(pageable.resource),
         "LimitingResource": weir.make_limiting(pageable.resource, 64),
+        "HostMirror": weir.HostMirror(buffer, stream=pageable.stream),
+        "MirroredBuffer": weir.MirroredBuffer(64, [pageable.stream]),
     }
     assert type(things[request.param]).__name__ == request.param
     return things[request.param]
@@ -33,6 +36,8 @@ WHAT_TO_DO = {
     "Stream": "make a stream in each process",
     "Event": "weir.ipc.open orders",
     "Device": r"its id for weir.device\(id\)",
+    "HostMirror": "it owns memory. Use copy_to",
+    "MirroredBuffer": "it owns memory. Use read",
     "MemoryResource": "make a resource in each process",
 }
 

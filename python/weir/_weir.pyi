@@ -917,3 +917,133 @@ class Buffer:
         device: Device, address: SupportsIndex, size: SupportsIndex, owner: object, *, stream: Stream
     ) -> Buffer:
         """Buffer over memory that `owner` keeps alive; it is dropped when all uses are complete."""
+
+class HostMirror:
+    """A Buffer and host memory of the same size beside it, brought in step by two calls. Where the host reaches the
+    memory itself at full speed, both sides are one, and the syncs do nothing: the same program is right in both
+    cases."""
+
+    @overload
+    def __init__(self, device: Buffer, *, stream: Stream) -> None:
+        """Become another owner of `device`, and allocate host memory of the kind that copies with it are fastest with,
+        in order of `stream`. Nothing is copied. Raises OutOfMemory, and Error for memory that is read-only."""
+
+    @overload
+    def __init__(self, device: Buffer, host: Buffer) -> None:
+        """Become another owner of both, which stay two memories. Raises Error when their sizes differ, when the host
+        cannot reach `host`, and when either is read-only."""
+
+    @property
+    def device(self) -> Buffer:
+        """another owner of the device's side, for kernels, copies and views"""
+
+    @property
+    def host(self) -> Buffer:
+        """another owner of the host's side"""
+
+    @property
+    def size(self) -> int:
+        """bytes of each side; 0 when closed"""
+
+    @property
+    def is_one_memory(self) -> bool:
+        """whether both sides are the same bytes. The host must then not write while the device uses them"""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def sync_to_device(
+        self, *, stream: Stream, offset: SupportsIndex = 0, size: SupportsIndex | None = None
+    ) -> None:
+        """Enqueue a copy of `size` bytes from `offset` on, or of all, from the host's side to the device's. The host's
+        side is read when `stream` gets there: leave it alone until then."""
+
+    def sync_to_host(self, *, stream: Stream, offset: SupportsIndex = 0, size: SupportsIndex | None = None) -> None:
+        """The same in the other direction. The host sees the bytes once `stream` has passed this point: wait before
+        reading them, or call array(), which waits."""
+
+    def array(self, dtype: object = "uint8", shape: _Extents | None = None) -> Any:
+        """The host's side as a writable numpy.ndarray, without a copy; all of it without a shape. Blocks until every
+        use of the host's side so far is complete. An array that is kept sees later syncs once their stream has passed
+        them, and keeps the memory after close()."""
+
+    def close(self) -> None:
+        """Drop both owners. The memory is reused after all recorded uses. Never blocks."""
+
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def __repr__(self) -> str: ...
+
+class MirroredBuffer:
+    """One logical buffer with a copy for each of several streams, of one device or many. Each copy is written and read
+    in order of its own stream. Nothing keeps the copies equal but write() and broadcast(). Indices are those of the
+    copies, from 0; others raise Error."""
+
+    def __init__(
+        self, size: SupportsIndex, streams: Sequence[Stream], resources: Sequence[MemoryResource] | None = None
+    ) -> None:
+        """Allocate `size` bytes for each stream, in its order, from the resource at the same place of `resources`; None
+        is the default kind of each stream's device. Raises OutOfMemory, and Error without a stream."""
+
+    @property
+    def size(self) -> int:
+        """bytes of each copy; 0 when closed"""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def copy(self, index: SupportsIndex) -> Buffer:
+        """Another owner of one copy, for kernels, copies and views."""
+
+    def stream(self, index: SupportsIndex) -> Stream:
+        """The stream that orders a copy."""
+
+    def any(self) -> int:
+        """The index of a copy to work on: one whose stream has nothing pending, else the copies in turn."""
+
+    def write(self, data: _HasBuffer, index: SupportsIndex | None = None) -> None:
+        """Enqueue a write of one copy, or of all, each on its own stream. `data` is an object with the buffer protocol
+        and as many bytes as a copy; it has been read when the call returns."""
+
+    @overload
+    def read(self, index: None = None) -> list[bytes]:
+        """The bytes of all copies. Blocks until their streams have passed the reads."""
+
+    @overload
+    def read(self, index: SupportsIndex) -> bytes:
+        """The bytes of one copy. Blocks until its stream has passed the read."""
+
+    def read_into(self, target: _Target, index: SupportsIndex | None = None) -> _Target:
+        """Enqueue a read of one copy, or of all, one behind the other, into a writable object with the buffer protocol
+        and as many bytes. It stays locked until the streams have passed the reads. Returns the target."""
+
+    def broadcast(self, index: SupportsIndex) -> None:
+        """Enqueue a copy of one copy to all others, each on its own stream, after everything on stream(index) so
+        far."""
+
+    def synchronize(self, timeout: float | None = None) -> bool:
+        """Block until everything put on all streams so far is complete: True, or False when `timeout` seconds passed
+        first. The work then goes on."""
+
+    def close(self) -> None:
+        """Drop all copies. The memory is reused after all recorded uses. Never blocks."""
+
+    def __len__(self) -> int:
+        """copies"""
+
+    def __bool__(self) -> bool:
+        """True: `if` tells a MirroredBuffer from None."""
+
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def __repr__(self) -> str: ...
