@@ -5,10 +5,10 @@ import enum
 import os
 from collections.abc import Callable, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, NoReturn, Protocol, Self, SupportsFloat, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, NoReturn, Protocol, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Buffer as _HasBuffer
-from typing_extensions import CapsuleType
+from typing_extensions import CapsuleType, Self
 
 from . import ipc as ipc
 
