@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
+
+from typing_extensions import Self
 
 from ._weir import Buffer, Stream
 
