@@ -31,7 +31,7 @@ const Stream& legacy_stream(const Device& device) {
 }  // namespace
 
 Stream cuda_stream(const Device& device, std::uintptr_t handle) {
-  if (handle == cuda_legacy_stream) return legacy_stream(device);
+  if (handle == cuda_legacy_stream && device.backend() == "cuda") return legacy_stream(device);
   return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle));
 }
 

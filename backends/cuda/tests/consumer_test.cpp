@@ -16,6 +16,13 @@ namespace {
 
 class ConsumerStreams : public CudaTest {
  protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    home_.emplace(gpu());
+    other_.emplace(gpu());
+    pool = one_page();
+  }
   void TearDown() override { test::await_releases(); }  // later tests let single calls of the driver fail
 
   static constexpr std::size_t page = std::size_t{2} << 20;
@@ -46,42 +53,47 @@ class ConsumerStreams : public CudaTest {
     return reinterpret_cast<CUdeviceptr>(tensor.get()->dl_tensor.data);
   }
 
-  const Stream home{gpu()}, other{gpu()};
-  const PoolPtr pool = one_page();
+  [[nodiscard]] const Stream& home() const { return *home_; }
+  [[nodiscard]] const Stream& other() const { return *other_; }
+
+  PoolPtr pool;
+
+ private:
+  std::optional<Stream> home_, other_;
 };
 
 TEST_F(ConsumerStreams, MayBeDestroyedWithWorkBeforeTheTensor) {
   NativeStream native;
   std::optional<Busy> kernel;
   {
-    const ManagedTensor tensor = exported(pool, other, native.get());
+    const ManagedTensor tensor = exported(pool, other(), native.get());
     kernel.emplace(native.get(), Busy::Write{address(tensor), page, 1});
     native.destroy();
     kernel->lose_stream();
   }
-  EXPECT_FALSE(takes(pool, other)) << "the kernel of the destroyed stream writes it";
-  EXPECT_FALSE(takes(pool, home)) << "it still does";
+  EXPECT_FALSE(takes(pool, other())) << "the kernel of the destroyed stream writes it";
+  EXPECT_FALSE(takes(pool, home())) << "it still does";
   kernel->release();
-  takes_in_the_end(pool, other);
+  takes_in_the_end(pool, other());
 }
 
 TEST_F(ConsumerStreams, CountWithTheWorkThatTheyHaveWhenTheTensorEnds) {
   const NativeStream native;
   std::optional<Busy> kernel;
   {
-    const ManagedTensor tensor = exported(pool, home, native.get());
+    const ManagedTensor tensor = exported(pool, home(), native.get());
     kernel.emplace(native.get(), Busy::Write{address(tensor), page, 1});
   }
-  EXPECT_FALSE(takes(pool, other));
+  EXPECT_FALSE(takes(pool, other()));
   kernel->release();
-  takes_in_the_end(pool, other);
+  takes_in_the_end(pool, other());
 }
 
 TEST_F(ConsumerStreams, WaitForTheUsesSoFar) {
   const NativeStream native;
-  Buffer buffer = pool->allocate(page, home);
-  Busy kernel(cuda::native(home), {cuda::pointer(buffer), page, 1});
-  buffer.use_on(home);
+  Buffer buffer = pool->allocate(page, home());
+  Busy kernel(cuda::native(home()), {cuda::pointer(buffer), page, 1});
+  buffer.use_on(home());
   const ManagedTensor tensor =
       buffer.view(u8, {static_cast<std::int64_t>(page)}).to_dlpack(cuda::borrow(gpu(), native.get()));
   const Current scope(primary());
@@ -96,8 +108,8 @@ TEST_F(ConsumerStreams, LeaveNoEventsBehind) {
   if (!live_events) GTEST_SKIP() << "real drivers do not count their events";
   const auto once = [&] {
     const NativeStream native;
-    (void)exported(pool, home, native.get());
-    takes_in_the_end(pool, home);
+    (void)exported(pool, home(), native.get());
+    takes_in_the_end(pool, home());
   };
   once();
   const auto before = live_events();
@@ -110,20 +122,20 @@ TEST_F(ConsumerStreams, AreNotAskedAboutWhileABlockingStreamIsCaptured) {
   const NativeStream captured(primary(), CU_STREAM_DEFAULT);
   {
     const NativeStream native;
-    (void)exported(pool, home, native.get());
+    (void)exported(pool, home(), native.get());
   }
   {
     const Current scope(primary());
     ASSERT_CU(api().StreamBeginCapture(captured.get(), CU_STREAM_CAPTURE_MODE_RELAXED));
   }
-  EXPECT_FALSE(takes(pool, other)) << "nobody knows yet";
+  EXPECT_FALSE(takes(pool, other())) << "nobody knows yet";
   CUgraph graph = nullptr;
   {
     const Current scope(primary());
     ASSERT_CU(api().StreamEndCapture(captured.get(), &graph));
     EXPECT_CU(api().GraphDestroy(graph));
   }
-  takes_in_the_end(pool, other);
+  takes_in_the_end(pool, other());
 }
 
 }  // namespace
