@@ -65,7 +65,7 @@ class WEIR_API ManagedTensor {
 };
 
 /// A DLTensor that owns nothing, for a call that is over before the tensor that lent it changes or ends.
-class WEIR_API BorrowedTensor {
+class BorrowedTensor {
  public:
   /// Return the struct, a `DLTensor*`, which is valid as long as this object and the tensor that lent it. Its type has
   /// no name that this header could declare.
