@@ -73,8 +73,12 @@ GpuStream* GpuStream::create_for_context(Gpu& gpu) {
 }
 
 spi::Ref<spi::StreamState> GpuStream::stand_in() {
-  const bool lives_on = sort_ != Sort::borrowed || native_ == CU_STREAM_LEGACY || owner_;
-  if (lives_on || context_ != gpu().context() || !driver().CtxRecordEvent) return {};
+  if (sort_ != Sort::borrowed || native_ == CU_STREAM_LEGACY) return {};
+  {
+    const std::scoped_lock lock(mutex_);  // another thread may borrow the stream with an owner now
+    if (owner_) return {};
+  }
+  if (context_ != gpu().context() || !driver().CtxRecordEvent) return {};
   return spi::Ref<spi::StreamState>::retain(&gpu().whole_context());
 }
 

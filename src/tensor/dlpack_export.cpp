@@ -2,7 +2,6 @@
 #include <dlpack/dlpack.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <new>
 #include <utility>
