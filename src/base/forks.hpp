@@ -21,7 +21,7 @@ inline constinit std::uint32_t fork_generation = 1;
 class ForkStep {
  public:
   using Step = void (*)(spi::ForkMoment) noexcept;
-  static constexpr std::size_t last = 9;
+  static constexpr std::size_t last = 11;
 
   /// Register `step` at `place`. Do this only while the library is loaded, never later, and once for each place.
   ForkStep(std::size_t place, Step step) noexcept;

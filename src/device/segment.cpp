@@ -2,18 +2,33 @@
 #include "weir/spi/segment.hpp"
 
 #include <array>
+#include <atomic>
 #include <random>
 #include <stdexcept>
 #include <string>
 
+#include "device/segment_ends.hpp"
 #include "weir/error.hpp"
 
-namespace weir::spi {
+namespace weir {
+namespace {
+
+constinit std::atomic<detail::SegmentEnd> hears_of_end{nullptr};
+
+}  // namespace
+
+void detail::answer_for_segment_ends(SegmentEnd hear) noexcept { hears_of_end.store(hear, std::memory_order_release); }
+
+namespace spi {
 
 void ref_retain(Segment* object) noexcept { object->retain(); }
 void ref_release(Segment* object) noexcept { object->release(); }
 
 Segment::~Segment() {
+  if (const auto low = id_low_.load(std::memory_order_acquire); low != 0) {
+    const auto hear = hears_of_end.load(std::memory_order_acquire);
+    if (hear) hear({id_high_.load(std::memory_order_relaxed), low});
+  }
   if (!owner_release) return;
   try {
     owner_release();
@@ -54,4 +69,5 @@ void Segment::set_id(SegmentId id) noexcept {
   id_low_.store(id.low, std::memory_order_release);
 }
 
-}  // namespace weir::spi
+}  // namespace spi
+}  // namespace weir

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/registry.hpp"
+#include "ipc/exporting.hpp"
 #include "ipc/leases.hpp"
 #include "ipc/ready_point.hpp"
 #include "ipc/wire.hpp"
@@ -22,36 +23,50 @@ std::size_t alignment_of(std::uint64_t offset) {
 
 }  // namespace
 
-ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
-  const auto place = location();
-  (void)stream.state();
-  if (!place.segment || size() == 0) {
-    throw Error(Errc::invalid_argument, "Buffer::ipc_descriptor: a buffer of zero bytes has no memory to share");
+void detail::check_shareable(const char* operation, const Buffer& buffer) {
+  const auto place = buffer.location();
+  if (!place.segment || buffer.size() == 0) {
+    throw Error(Errc::invalid_argument,
+                std::string(operation) + ": a buffer of zero bytes has no memory to share");
   }
-  spi::Segment& segment = *place.segment;
-  auto& state = *segment.device;
-  const MemoryResource& resource = *block()->resource;
+  const spi::Segment& segment = *place.segment;
+  const MemoryResource& resource = *buffer.block()->resource;
   const bool shares = segment.imported || resource.is_exportable();  // a pool may not, although its memory could
-  if (!shares || !segment.exportable || !state.backend->segments->export_handle) {
-    throw Error(Errc::unsupported, "Buffer::ipc_descriptor: memory of " + memory_resource()->name() +
+  if (!shares || !segment.exportable || !segment.device->backend->segments->export_handle) {
+    throw Error(Errc::unsupported, std::string(operation) + ": memory of " + buffer.memory_resource()->name() +
                                        " was not made exportable; make the resource with exportable = true");
   }
-  order_after_uses(stream);
-  const Event ready = stream.record();
-  detail::WireDescriptor wire;
-  auto exported = state.backend->segments->export_handle(segment);
-  wire.handle = exported.kind;
+}
+
+detail::WireDescriptor detail::describe_memory(spi::Segment& segment) {
+  const auto& state = *segment.device;
+  WireDescriptor wire;
   wire.kind = segment.kind;
   wire.read_only = segment.read_only;
   wire.device = state.uuid;
-  wire.boot = detail::host_state().uuid;
+  wire.boot = host_state().uuid;
   wire.segment = segment.id();
-  wire.segment_size = segment.size;
+  wire.segment_size = wire.size = segment.size;
+  wire.alignment = alignment_of(0);
+  wire.backend = state.backend->name;
+  wire.driver = wire_driver(state.driver);
+  return wire;
+}
+
+ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
+  (void)stream.state();
+  detail::check_shareable("Buffer::ipc_descriptor", *this);
+  const auto place = location();
+  spi::Segment& segment = *place.segment;
+  const MemoryResource& resource = *block()->resource;
+  order_after_uses(stream);
+  const Event ready = stream.record();
+  auto exported = segment.device->backend->segments->export_handle(segment);
+  auto wire = detail::describe_memory(segment);
+  wire.handle = exported.kind;
   wire.offset = place.offset;
   wire.size = size();
   wire.alignment = alignment_of(place.offset);
-  wire.backend = state.backend->name;
-  wire.driver = detail::wire_driver(state.driver);
   std::vector<spi::UniqueFd> fds;
   fds.push_back(std::move(exported.fd));
   spi::StrangerFd lease;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ipc/bytes.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
@@ -38,20 +39,6 @@ enum At : std::size_t {
 constexpr std::size_t backend_size = at_driver - at_backend;
 constexpr std::size_t driver_size = at_reserved - at_driver;
 
-template <class T>
-void put(WireBytes& bytes, std::size_t at, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    bytes[at + i] = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
-  }
-}
-
-template <class T>
-T get(std::span<const std::byte> bytes, std::size_t at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(bytes[at + i]) << (8 * i);
-  return static_cast<T>(value);
-}
-
 void put_text(WireBytes& bytes, std::size_t at, std::size_t size, const std::string& text) {
   std::memcpy(bytes.data() + at, text.data(), std::min(text.size(), size - 1));
 }
@@ -68,12 +55,6 @@ std::string get_text(std::span<const std::byte> bytes, std::size_t at, std::size
     corrupt(std::string(field) + " has bytes behind its end");
   }
   return {text, end};
-}
-
-Uuid get_uuid(std::span<const std::byte> bytes, std::size_t at) {
-  Uuid uuid;
-  std::memcpy(uuid.bytes.data(), bytes.data() + at, uuid.bytes.size());
-  return uuid;
 }
 
 // FNV-1a. It guards against accidents; the checks in decode() guard against strangers.
@@ -98,8 +79,8 @@ WireBytes encode(const WireDescriptor& d) {
   put(bytes, at_kind, static_cast<std::uint16_t>(d.kind));
   put(bytes, at_fds, static_cast<std::uint32_t>(d.fd_count()));
   put(bytes, at_flags, (d.read_only ? flag_read_only : 0u) | (d.has_ready ? flag_ready : 0u) | (d.has_lease ? flag_lease : 0u));
-  std::memcpy(bytes.data() + at_device, d.device.bytes.data(), d.device.bytes.size());
-  std::memcpy(bytes.data() + at_boot, d.boot.bytes.data(), d.boot.bytes.size());
+  put_uuid(bytes, at_device, d.device);
+  put_uuid(bytes, at_boot, d.boot);
   put(bytes, at_segment, d.segment.high);
   put(bytes, at_segment + 8, d.segment.low);
   put(bytes, at_segment_size, d.segment_size);

@@ -48,6 +48,7 @@ struct BlockStore::Stored final : spi::Block, Release {
 
   BlockStore* store = nullptr;
   ReleaseListener* listener = nullptr;
+  void* tag = nullptr;
 };
 
 BlockStore::~BlockStore() { trim(); }
@@ -74,6 +75,8 @@ spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
   block->next = nullptr;
   return *block;
 }
+
+void*& BlockStore::tag(spi::Block& block) noexcept { return static_cast<Stored&>(block).tag; }
 
 void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
   auto& stored = static_cast<Stored&>(block);

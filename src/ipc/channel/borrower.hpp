@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The half of a connection that borrows memory: the segments that the peer told of, and what the peer has yet to be told
+// of the buffers that came. Knows neither files nor clocks.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipc/channel/messages.hpp"
+
+namespace weir::detail::channel {
+
+/// Keeps a `Memory` for each segment that the peer told of. `Memory::size()` is in bytes. Not thread-safe.
+template <class Memory>
+class Borrower {
+ public:
+  static constexpr std::size_t most_segments = 65536;
+
+  /// `window` is what this side said in its Hello.
+  explicit Borrower(std::uint32_t window) noexcept : window_(window) {}
+
+  [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
+  /// The peer tells of a segment.
+  void add(std::uint32_t number, Memory memory) {
+    if (number <= last_) violated("segment " + std::to_string(number) + " after " + std::to_string(last_));
+    if (unopened_ == window_) violated("more than " + std::to_string(window_) + " segments without a buffer that was taken");
+    if (segments_.size() == most_segments) violated("more than " + std::to_string(most_segments) + " segments");
+    segments_.emplace(number, Told{std::move(memory)});
+    last_ = number;
+    ++unopened_;
+  }
+  /// The file of a segment is no longer kept open.
+  void opened(std::uint32_t number) noexcept {
+    const auto known = segments_.find(number);
+    if (known != segments_.end() && std::exchange(known->second.unopened, false)) --unopened_;
+  }
+  /// The peer grants nothing of the segment any more. Return what was kept for it.
+  [[nodiscard]] Memory retire(std::uint32_t number) {
+    auto known = segments_.extract(number);
+    if (known.empty()) violated("segment " + std::to_string(number) + " ends, of which it never told");
+    if (known.mapped().unopened) --unopened_;
+    return std::move(known.mapped().memory);
+  }
+  /// A grant arrived. Return its segment.
+  [[nodiscard]] Memory& arrive(const Grant& grant) {
+    if (arrived_ == window_) violated("more than " + std::to_string(window_) + " buffers");
+    const auto known = segments_.find(grant.segment);
+    if (known == segments_.end()) violated("a buffer of segment " + std::to_string(grant.segment) + ", of which it never told");
+    const std::uint64_t all = known->second.memory.size();
+    if (grant.size == 0 || grant.offset > all || grant.size > all - grant.offset)
+      violated(std::to_string(grant.size) + " bytes at offset " + std::to_string(grant.offset) + " of a segment of " + std::to_string(all));
+    ++arrived_;
+    return known->second.memory;
+  }
+  /// The user takes a grant that had arrived. Afterwards, the end of the grant needs no memory.
+  void take() {
+    const std::size_t needed = to_release_.size() + held_ + 1;
+    if (to_release_.capacity() < needed) to_release_.reserve(2 * needed);
+    --arrived_;
+    ++held_;
+    ++to_credit_;
+  }
+  /// A grant that was taken is used no more.
+  void end(std::uint64_t number) noexcept {
+    --held_;
+    to_release_.push_back(number);
+  }
+
+  /// Return whether it is time to tell the peer of what has happened.
+  [[nodiscard]] bool owes_much() const noexcept { return to_release_.size() >= 64 || to_credit_ > window_ / 4; }
+  [[nodiscard]] std::size_t to_release() const noexcept { return to_release_.size(); }
+  /// Put into the packet what fits of what the peer has to be told.
+  void tell(PacketWriter& packet) {
+    if (to_credit_ != 0 && packet.add(Credit{to_credit_})) told_credit_ = to_credit_;
+    std::span<const std::uint64_t> rest = to_release_;
+    (void)packet.add(rest);
+    told_releases_ = to_release_.size() - rest.size();
+  }
+  /// The packet of the last tell() was sent.
+  void told() noexcept {
+    to_credit_ -= std::exchange(told_credit_, 0);
+    const auto sent = to_release_.begin() + static_cast<std::ptrdiff_t>(std::exchange(told_releases_, 0));
+    to_release_.erase(to_release_.begin(), sent);
+  }
+  /// The packet of the last tell() was not sent.
+  void untold() noexcept { told_credit_ = 0, told_releases_ = 0; }
+
+  /// The peer is gone. Return what was kept for its segments.
+  [[nodiscard]] std::vector<Memory> end() {
+    std::vector<Memory> all;
+    all.reserve(segments_.size());
+    for (auto& [number, told] : segments_) all.push_back(std::move(told.memory));
+    segments_.clear();
+    return all;
+  }
+  [[nodiscard]] std::size_t segments() const noexcept { return segments_.size(); }
+  [[nodiscard]] std::uint32_t arrived() const noexcept { return arrived_; }  ///< and not taken
+  [[nodiscard]] std::size_t held() const noexcept { return held_; }          ///< taken and not ended
+
+ private:
+  struct Told {
+    Memory memory;
+    bool unopened = true;
+  };
+
+  std::map<std::uint32_t, Told> segments_;
+  std::uint32_t last_ = 0;
+  const std::uint32_t window_;
+  std::uint32_t arrived_ = 0, unopened_ = 0, to_credit_ = 0, told_credit_ = 0;
+  std::size_t held_ = 0;
+  std::vector<std::uint64_t> to_release_;
+  std::size_t told_releases_ = 0;
+};
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/channel.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "ipc/channel/link.hpp"
+#include "ipc/channel/links.hpp"
+#include "ipc/file_pairs.hpp"
+#include "weir/error.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using detail::channel::Deadline;
+using detail::channel::Link;
+using detail::channel::Outgoing;
+
+int option(int socket, int name) noexcept {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
+void check(int socket, const ChannelOptions& options) {
+  if (option(socket, SO_DOMAIN) != AF_UNIX || option(socket, SO_TYPE) != SOCK_SEQPACKET ||
+      option(socket, SO_ACCEPTCONN) != 0)
+    throw Error(Errc::invalid_argument,
+                "ipc::Channel: file " + std::to_string(socket) +
+                    " is not a connected Unix-domain socket of type SOCK_SEQPACKET; use Channel::make_sockets, or "
+                    "socket(AF_UNIX, SOCK_SEQPACKET, 0)");
+  if (options.window == 0 || options.window > 65536)
+    throw Error(Errc::invalid_argument,
+                "ipc::Channel: a window of " + std::to_string(options.window) + " buffers; it may have 1 to 65536");
+}
+
+}  // namespace
+
+struct Channel::State {
+  explicit State(std::shared_ptr<Link> made) : link(std::move(made)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { link->close(); }
+  const std::shared_ptr<Link> link;
+};
+
+Channel::Channel(spi::UniqueFd socket, const ChannelOptions& options) {
+  check(socket.get(), options);
+  state_ = std::make_shared<State>(detail::channel::make_link(std::move(socket), options.window));
+}
+
+Channel::Channel(Channel&&) noexcept = default;
+Channel& Channel::operator=(Channel&&) noexcept = default;
+Channel::~Channel() = default;
+
+std::pair<spi::UniqueFd, spi::UniqueFd> Channel::make_sockets() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    detail::fail_descriptor("channel", "socketpair", errno);
+  return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
+}
+
+void Channel::send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload,
+                   std::chrono::milliseconds timeout) {
+  const Outgoing one{&buffer, payload};
+  state_->link->send({&one, 1}, stream, Deadline(timeout));
+}
+
+void Channel::send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout) {
+  std::vector<Outgoing> all;
+  all.reserve(parcels.size());
+  for (const Parcel& parcel : parcels) all.push_back({&parcel.buffer, parcel.payload});
+  state_->link->send(all, stream, Deadline(timeout));
+}
+
+Parcel Channel::receive(const Stream& stream, std::chrono::milliseconds timeout) {
+  return state_->link->receive(stream, Deadline(timeout));
+}
+
+void Channel::close() noexcept {
+  if (state_) state_->link->close();
+}
+
+ChannelStats Channel::stats() const { return state_->link->stats(); }
+
+}  // namespace weir::ipc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The half of a connection that lends memory: what the peer has been told of, what it holds, and how much more it may
+// be sent. Knows neither files nor clocks.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ipc/channel/messages.hpp"
+#include "weir/spi/segment.hpp"
+
+namespace weir::detail::channel {
+
+/// Keeps a `Held` for each grant, until the peer releases it or is gone. Not thread-safe.
+template <class Held>
+class Lender {
+ public:
+  struct Told {
+    std::uint32_t number;
+    bool first;  ///< the peer has to be told
+  };
+
+  /// The peer takes so many buffers that its user has not asked for yet.
+  void open_window(std::uint32_t buffers) noexcept { window_ = buffers; }
+  /// Return how many more buffers may be sent now.
+  [[nodiscard]] std::uint32_t room() const noexcept { return window_ - on_their_way_; }
+  /// The peer's user has taken so many.
+  void credit(std::uint32_t buffers) {
+    if (buffers == 0 || buffers > on_their_way_)
+      violated("it took " + std::to_string(buffers) + " buffers of " + std::to_string(on_their_way_));
+    on_their_way_ -= buffers;
+  }
+
+  /// Return the number by which the peer knows the segment.
+  [[nodiscard]] Told tell(spi::SegmentId id) {
+    const auto [known, first] = told_.try_emplace({id.high, id.low}, last_segment_ + 1);
+    if (first) ++last_segment_;
+    return {known->second, first};
+  }
+  /// Undo a first tell(), whose message was not sent.
+  void untell(spi::SegmentId id) noexcept { told_.erase({id.high, id.low}); }
+  /// The segment is gone. Return the number of which the peer has to be told, if it knows the segment.
+  [[nodiscard]] std::optional<std::uint32_t> ended(spi::SegmentId id) noexcept {
+    const auto known = told_.extract({id.high, id.low});
+    return known.empty() ? std::nullopt : std::optional(known.mapped());
+  }
+
+  /// Keep `held`, and return the number of the grant. There must be room().
+  [[nodiscard]] std::uint64_t lend(Held held) {
+    if (free_ == none) {
+      grants_.emplace_back();
+      free_ = static_cast<std::uint32_t>(grants_.size() - 1);
+    }
+    const std::uint32_t at = free_;
+    Slot& slot = grants_[at];
+    free_ = slot.next;
+    slot.next = in_use;
+    slot.held = std::move(held);
+    ++on_their_way_;
+    ++live_;
+    return std::uint64_t{++slot.round} << 32U | at;
+  }
+  /// Undo a lend(), whose message was not sent.
+  [[nodiscard]] Held unlend(std::uint64_t number) {
+    --on_their_way_;
+    return release(number);
+  }
+  /// The peer uses the grant no more. Return what was kept for it.
+  [[nodiscard]] Held release(std::uint64_t number) {
+    const auto at = static_cast<std::uint32_t>(number);
+    if (at >= grants_.size() || grants_[at].next != in_use || grants_[at].round != number >> 32U)
+      violated("it released grant " + std::to_string(number) + ", which it does not have");
+    Slot& slot = grants_[at];
+    slot.next = std::exchange(free_, at);
+    --live_;
+    return std::exchange(slot.held, Held{});
+  }
+  /// The peer is gone. Return all that was kept.
+  [[nodiscard]] std::vector<Held> end() {
+    std::vector<Held> all;
+    all.reserve(live_);
+    for (Slot& slot : grants_) {
+      if (slot.next == in_use) all.push_back(std::move(slot.held));
+    }
+    grants_.clear();
+    told_.clear();
+    free_ = none;
+    live_ = 0;
+    return all;
+  }
+
+  [[nodiscard]] std::size_t live() const noexcept { return live_; }      ///< grants
+  [[nodiscard]] std::size_t told() const noexcept { return told_.size(); }  ///< segments that the peer knows
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
+  struct Slot {
+    Held held{};
+    std::uint32_t round = 0;  // so that an old number of the slot is not taken for the new one
+    std::uint32_t next = none;
+  };
+
+  std::vector<Slot> grants_;
+  std::uint32_t free_ = none;
+  std::size_t live_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> told_;
+  std::uint32_t last_segment_ = 0;
+  std::uint32_t window_ = 0, on_their_way_ = 0;
+};
+
+}  // namespace weir::detail::channel

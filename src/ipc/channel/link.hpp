@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A connection with its socket and its locks. The two halves of the protocol (lender.hpp, borrower.hpp) stand in here.
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "ipc/channel/borrower.hpp"
+#include "ipc/channel/lender.hpp"
+#include "ipc/channel/messages.hpp"
+#include "ipc/wire.hpp"
+#include "weir/channel.hpp"
+#include "weir/spi/fork_link.hpp"
+#include "weir/spi/ref.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stranger_fd.hpp"
+#include "weir/spi/unique_fd.hpp"
+#include "weir/stream.hpp"
+
+namespace weir::detail::channel {
+
+using Clock = std::chrono::steady_clock;
+
+/// A moment, or none.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::milliseconds timeout) noexcept
+      : endless_(timeout.count() < 0), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
+  [[nodiscard]] bool endless() const noexcept { return endless_; }
+  [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
+  [[nodiscard]] bool passed() const noexcept { return !endless_ && Clock::now() >= at_; }
+  /// Return the rest as poll() takes it.
+  [[nodiscard]] int milliseconds() const noexcept;
+
+ private:
+  bool endless_;
+  Clock::time_point at_;
+};
+
+/// A segment of the peer. Opened when the first buffer of it is received.
+struct ForeignSegment {
+  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), file_(std::move(from)) {}
+  /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
+  [[nodiscard]] spi::Ref<spi::Segment> open(spi::DeviceState& preferred);
+
+  const WireDescriptor wire;
+
+ private:
+  std::mutex opening_;
+  spi::StrangerFd file_;
+  spi::Ref<spi::Segment> segment_;
+  std::exception_ptr refusal_;
+};
+
+/// What a Borrower keeps for a segment.
+struct ForeignMemory {
+  std::shared_ptr<ForeignSegment> segment;
+  [[nodiscard]] std::uint64_t size() const noexcept { return segment->wire.segment_size; }
+};
+
+/// A buffer to send. Refers to what the caller has.
+struct Outgoing {
+  const Buffer* buffer;
+  std::span<const std::byte> payload;
+};
+
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  Link(spi::UniqueFd socket, std::uint32_t window);
+  Link(const Link&) = delete;
+  virtual ~Link() = default;
+  Link& operator=(const Link&) = delete;
+
+  void send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline);
+  [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline);
+  void close() noexcept;
+  [[nodiscard]] ipc::ChannelStats stats();
+
+  // For others than the user's calls.
+
+  /// Send what every connection begins with.
+  void greet() noexcept { pay_debts(); }
+  /// A borrowed buffer is used no more.
+  void give_back(std::uint64_t number) noexcept;
+  /// A segment of this process is gone.
+  void retire(spi::SegmentId id) noexcept;
+  /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
+  /// before the next call, as epoll has them; 0 for none.
+  [[nodiscard]] std::uint32_t attend() noexcept;
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Arrived {
+    std::uint64_t number;
+    std::shared_ptr<ForeignSegment> segment;
+    std::uint32_t segment_number;
+    std::uint64_t offset, size;
+    std::vector<std::byte> payload;
+    std::shared_ptr<const Event> ready;
+  };
+  struct Dropped;  // what must be destroyed without the locks
+
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept;
+  [[nodiscard]] bool inherited() const noexcept;
+  void check_open() const;
+  void check_peer() const;
+  void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);
+  void read() noexcept;
+  void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
+             std::shared_ptr<const Event>& ready, Dropped& dropped);
+  void refuse_arrived(Dropped& dropped);
+  void end(std::exception_ptr why, Dropped& dropped) noexcept;
+  std::size_t compose(std::span<const Outgoing> buffers, bool ready, const Stream& stream);
+  void compose_debts();
+  void sent() noexcept;
+  void unsent(Dropped& dropped) noexcept;
+  void put_on_socket(const Deadline& deadline);
+  void pay_debts() noexcept;
+  void ask_watcher() noexcept;
+
+  spi::UniqueFd socket_;
+  const std::uint32_t process_;
+
+  std::timed_mutex sending_;  // taken before state_; held while a packet is made and sent, so that packets stay in order
+  PacketWriter packet_;
+  std::vector<spi::UniqueFd> files_;      // beside the packet
+  std::vector<std::uint64_t> lent_now_;   // in the packet
+  std::vector<spi::SegmentId> told_now_;  // for the first time, in the packet
+  std::size_t retired_now_ = 0;
+  bool greets_now_ = false, leaves_now_ = false;
+
+  std::mutex state_;
+  std::condition_variable changed_;
+  Lender<Buffer> lender_;
+  Borrower<ForeignMemory> borrower_;
+  std::deque<Arrived> arrived_;
+  std::vector<std::uint32_t> retired_;  // of which the peer has to be told
+  std::exception_ptr ended_;            // why nothing goes over the socket any more
+  bool reading_ = false;                // some thread reads, or waits for something to read
+  bool watched_ = false;                // the watcher reads when something comes
+  bool watcher_passed_ = false;         // the watcher left the reading to that thread
+  bool greeted_ = false;                // the peer has said Hello
+  bool to_greet_ = true;                // this side has to
+  bool closed_ = false, told_closed_ = false;
+  bool peer_closed_ = false;
+  bool full_ = false;                              // the socket took no more
+  std::array<std::byte, largest_packet> incoming_;  // of the thread that has set reading_
+
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+};
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/channel/links.hpp"
+
+#include <set>
+#include <utility>
+
+#include "base/fork_mutex.hpp"
+#include "base/never_ends.hpp"
+#include "device/segment_ends.hpp"
+
+namespace weir::detail::channel {
+namespace {
+
+struct Links {
+  std::mutex mutex;
+  std::set<Link*> all;
+};
+
+Links& links() { return never_ends<Links>(); }
+
+const ForkStep step(10, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
+
+void tell_of_end(spi::SegmentId id) noexcept {
+  const std::scoped_lock lock(links().mutex);
+  for (Link* const link : links().all) link->retire(id);
+}
+
+// Takes itself out of the set before it ends.
+class Listed final : public Link {
+ public:
+  Listed(spi::UniqueFd socket, std::uint32_t window) : Link(std::move(socket), window) {
+    const std::scoped_lock lock(links().mutex);
+    links().all.insert(this);
+  }
+  ~Listed() {
+    const std::scoped_lock lock(links().mutex);
+    links().all.erase(this);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
+  answer_for_segment_ends(&tell_of_end);
+  auto made = std::make_shared<Listed>(std::move(socket), window);
+  made->greet();
+  return made;
+}
+
+}  // namespace weir::detail::channel

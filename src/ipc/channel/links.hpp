@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// All connections of the process, which have to hear of the ends of segments that they told their peers of.
+
+#include <cstdint>
+#include <memory>
+
+#include "ipc/channel/link.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::detail::channel {
+
+/// Make a link over a connected socket, and greet the peer.
+[[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window);
+
+}  // namespace weir::detail::channel

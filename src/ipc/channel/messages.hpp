@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The messages of a channel and their bytes, which docs/channel-protocol.md specifies. A packet is a row of messages,
+// which arrives as a whole or not at all. Nothing in a packet is trusted: the reader checks its form, and the two halves
+// of a connection (lender.hpp, borrower.hpp) check what it says.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ipc/wire.hpp"
+
+namespace weir::detail::channel {
+
+inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::size_t most_payload = 256;        ///< bytes of a user beside one buffer
+inline constexpr std::size_t largest_packet = 32 << 10;  ///< bytes
+inline constexpr std::size_t most_files = 64;           ///< beside one packet
+
+/// The first message of each side, and only that.
+struct Hello {
+  std::uint32_t version;
+  std::uint32_t window;  ///< so many buffers may be on their way to this side
+};
+/// A segment that the receiver may open. Its file comes beside the packet.
+struct Segment {
+  std::uint32_t number;                   ///< of the sender's choice, greater than all before
+  std::span<const std::byte> descriptor;  ///< of the whole segment, wire_size bytes
+};
+/// The grants behind this one, in the same packet, that `wait` do so for this point. Its file comes beside the packet.
+struct Ready {};
+/// A buffer that the receiver may use until it releases it.
+struct Grant {
+  std::uint64_t number;   ///< of the sender's choice, unlike that of any grant that is not released
+  std::uint32_t segment;  ///< that the sender has told of
+  bool waits;             ///< for the Ready before
+  std::uint64_t offset;   ///< in the segment
+  std::uint64_t size;     ///< greater than 0
+  std::span<const std::byte> payload;
+};
+/// Grants of the receiver that the sender uses no more.
+struct Releases {
+  std::span<const std::byte> numbers;
+  [[nodiscard]] std::size_t size() const noexcept { return numbers.size() / sizeof(std::uint64_t); }
+  [[nodiscard]] std::uint64_t operator[](std::size_t i) const noexcept;
+};
+/// So many buffers that were on their way to the sender have been taken by its user.
+struct Credit {
+  std::uint32_t buffers;
+};
+/// A segment of which the sender grants nothing any more.
+struct Retire {
+  std::uint32_t segment;
+};
+/// The sender sends no more buffers, and takes none.
+struct Bye {};
+
+using Message = std::variant<Hello, Segment, Ready, Grant, Releases, Credit, Retire, Bye>;
+
+/// Builds a packet. Each `add` returns false, and adds nothing, when the message does not fit.
+class PacketWriter {
+ public:
+  bool add(const Hello& message);
+  bool add(const Segment& message);
+  bool add(const Ready& message);
+  bool add(const Grant& message);
+  bool add(std::span<const std::uint64_t>& releases);  ///< takes as many from the front as fit
+  bool add(const Credit& message);
+  bool add(const Retire& message);
+  bool add(const Bye& message);
+
+  /// Return whether there is room for a grant with so large a payload, and for the messages that may have to precede it.
+  [[nodiscard]] bool has_room(std::size_t payload) const noexcept;
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
+  [[nodiscard]] std::size_t files() const noexcept { return files_; }  ///< that must come beside the packet
+  void clear() noexcept;
+
+ private:
+  std::span<std::byte> begin(std::uint16_t type, std::size_t body, std::size_t files = 0);
+
+  std::vector<std::byte> bytes_;
+  std::size_t files_ = 0;
+};
+
+/// Takes a packet apart. The spans of a message point into the packet.
+class PacketReader {
+ public:
+  /// `files` came beside the packet.
+  PacketReader(std::span<const std::byte> packet, std::size_t files) noexcept : rest_(packet), files_(files) {}
+  /// Return the next message; nothing behind the last one. Throws corrupt_descriptor for what is no message, and when
+  /// the files are more or fewer than the messages need.
+  [[nodiscard]] std::optional<Message> next();
+
+ private:
+  std::span<const std::byte> rest_;
+  std::size_t files_;
+};
+
+/// Throw corrupt_descriptor: the peer broke the protocol.
+[[noreturn]] void violated(const std::string& how);
+
+}  // namespace weir::detail::channel

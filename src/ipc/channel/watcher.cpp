@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/channel/watcher.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/forks.hpp"
+#include "base/library_thread.hpp"
+#include "base/never_ends.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/file_pairs.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/sync.hpp"
+
+namespace weir::detail::channel {
+namespace {
+
+constexpr char purpose[] = "channel";
+
+class Watcher {
+  using Lock = std::unique_lock<std::mutex>;
+  using LinkPtr = std::shared_ptr<Link>;
+
+ public:
+  void ask(const LinkPtr& link) {
+    const Lock lock(mutex_);
+    if (!epoll_) start();
+    asked_.push_back(link);
+    if (asked_.size() == 1 && ::eventfd_write(bell_.get(), 1) != 0) fail_descriptor(purpose, "eventfd_write", errno);
+  }
+
+  // The child does not have the thread. The links remain the parent's.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::before) return mutex_.lock();
+    if (moment == spi::ForkMoment::child) {
+      static auto& of_parents = *new std::vector<std::vector<LinkPtr>>;
+      for (auto& [file, link] : watched_) asked_.push_back(std::move(link));
+      of_parents.push_back(std::exchange(asked_, {}));
+      watched_.clear();
+      epoll_.reset();
+      bell_.reset();
+    }
+    mutex_.unlock();
+  }
+
+ private:
+  void start() {
+    spi::UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll) fail_descriptor(purpose, "epoll_create1", errno);
+    spi::UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!bell) fail_descriptor(purpose, "eventfd", errno);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = bell.get();
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.get(), &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
+    try {
+      std::thread([this] { run(); }).detach();  // it begins once it gets the lock
+    } catch (const std::system_error& error) {
+      throw Error(error.code(), std::string("channel: no thread to attend to it: ") + error.what());
+    }
+    epoll_ = std::move(epoll);
+    bell_ = std::move(bell);
+  }
+
+  void run() noexcept {
+    sync::name_thread("weir channels");
+    constexpr int linger = 50;  // milliseconds
+    std::array<epoll_event, 64> events;
+    const LibraryThread mark;
+    const auto process = fork_generation;
+    std::vector<LinkPtr> due;
+    Lock lock(mutex_);
+    for (;;) {
+      const int epoll = epoll_.get();
+      const int timeout = watched_.empty() ? linger : -1;
+      lock.unlock();
+      due.clear();  // may be the end of links
+      const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), timeout);
+      const int error = errno;
+      if (fork_generation != process) return;  // the end of a link called fork(), and this is the child
+      lock.lock();
+      if (count < 0 && error != EINTR) {
+        report({{error, std::generic_category()}, "channel: epoll_wait", "memory that peers borrowed stays lent"});
+        break;
+      }
+      if (count == 0 && asked_.empty() && watched_.empty()) break;
+      for (int i = 0; i < count; ++i) {
+        const int file = events[static_cast<std::size_t>(i)].data.fd;
+        const auto found = watched_.find(file);
+        if (found != watched_.end()) asked_.push_back(found->second);
+      }
+      eventfd_t rings = 0;
+      (void)::eventfd_read(bell_.get(), &rings);
+      due.swap(asked_);
+      for (const LinkPtr& link : due) {
+        lock.unlock();
+        const auto wanted = link->attend();
+        if (fork_generation != process) return;
+        lock.lock();
+        watch(link, wanted);
+      }
+    }
+    const auto left = std::exchange(watched_, {});  // ends without the lock
+    epoll_.reset();
+    bell_.reset();
+    lock.unlock();
+  }
+
+  void watch(const LinkPtr& link, std::uint32_t wanted) noexcept {
+    const int file = link->socket();
+    const auto found = watched_.find(file);
+    epoll_event event{};
+    event.events = wanted | EPOLLONESHOT;
+    event.data.fd = file;
+    if (wanted == 0) {
+      if (found == watched_.end()) return;
+      (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, file, nullptr);
+      watched_.erase(found);  // `due` still has the link, so it does not end here
+      return;
+    }
+    const int how = found == watched_.end() ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (::epoll_ctl(epoll_.get(), how, file, &event) == 0) {
+      if (found == watched_.end()) watched_.emplace(file, link);
+      return;
+    }
+    report({{errno, std::generic_category()}, "channel: epoll_ctl", "what the peer gives back stays lent until the next call"});
+  }
+
+  std::mutex mutex_;
+  std::vector<LinkPtr> asked_;
+  std::map<int, LinkPtr> watched_;  // by socket
+  spi::UniqueFd epoll_, bell_;      // exist while the thread does
+};
+
+Watcher& watcher() { return never_ends<Watcher>(); }
+
+const ForkStep step(9, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
+
+}  // namespace
+
+void attend_soon(const std::shared_ptr<Link>& link) noexcept {
+  try {
+    watcher().ask(link);
+  } catch (const std::exception& error) {
+    report({{}, "channel", error.what()});
+  }
+}
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The thread that attends to connections while none of the user's threads does: it reads what the peers give back and
+// notices their ends, and it sends what could not be sent at once.
+
+#include <memory>
+
+namespace weir::detail::channel {
+
+class Link;
+
+/// Have the thread attend to the link soon, and again whenever that asks for it. It keeps the link until then. Reports
+/// what keeps the thread from it.
+void attend_soon(const std::shared_ptr<Link>& link) noexcept;
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/foreign_memory.hpp"
+
+#include <string>
+#include <utility>
+
+#include "device/registry.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
+
+namespace weir::detail {
+namespace {
+
+// A device that belongs to the application has the same UUID as the device from which it was made. If the preferred
+// device is such a device, memory is opened there, where it will be used.
+spi::DeviceState& find_device(const WireDescriptor& wire, spi::DeviceState& preferred) {
+  const auto* segments = preferred.backend->segments;
+  if (preferred.backend->name == wire.backend && preferred.uuid == wire.device && segments->imports &&
+      segments->imports(preferred, wire.handle))
+    return preferred;
+  for (const auto& loaded : loaded_backends()) {
+    if (loaded.name != wire.backend) continue;
+    for (auto* state : loaded.devices) {
+      if (state->uuid == wire.device) return *state;
+    }
+    throw Error(Errc::incompatible, "descriptor: its device " + wire.device.to_string() + " of backend " +
+                                        wire.backend + " is not visible in this process" +
+                                        (loaded.reason.empty() ? "" : ": " + loaded.reason));
+  }
+  throw Error(Errc::corrupt_descriptor, "descriptor: backend \"" + wire.backend + "\" is unknown");
+}
+
+void check_identity(const WireDescriptor& wire, const spi::DeviceState& device) {
+  if (wire.boot != host_state().uuid) {
+    throw Error(Errc::incompatible, "descriptor: boot id " + wire.boot.to_string() + " is of another machine or boot");
+  }
+  if (wire.driver != wire_driver(device.driver)) {
+    throw Error(Errc::incompatible, "descriptor: driver \"" + wire.driver + "\", this process has \"" +
+                                        wire_driver(device.driver) + "\" for " + device.describe());
+  }
+  const auto* segments = device.backend->segments;
+  if (!segments->imports || !segments->imports(device, wire.handle)) {
+    throw Error(Errc::incompatible, "descriptor: handle kind " + std::to_string(static_cast<int>(wire.handle)) +
+                                        " cannot be opened on " + device.describe());
+  }
+  const KindInfo* info = device.find(wire.kind);
+  if (!info || !info->exportable) {
+    throw Error(Errc::corrupt_descriptor, "descriptor: memory kind " + std::string(to_string(wire.kind)) + " of " +
+                                              device.describe() + " is never exported");
+  }
+}
+
+}  // namespace
+
+spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred) {
+  auto& device = find_device(wire, preferred);
+  check_identity(wire, device);
+  device.check_process();
+  return device;
+}
+
+// Opening takes no new memory. So if the driver runs out of memory, it was asked for more than there is behind the
+// handle.
+spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd file) {
+  spi::ImportRequest request{wire.handle, std::move(file), wire.segment_size, wire.kind, wire.read_only};
+  try {
+    auto segment =
+        spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, std::move(request)));
+    segment->set_id(wire.segment);
+    return segment;
+  } catch (const Error& error) {
+    if (error.code() != Errc::out_of_memory) throw;
+    throw Error(Errc::corrupt_descriptor,
+                std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
+  }
+}
+
+}  // namespace weir::detail

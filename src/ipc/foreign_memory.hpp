@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory of another process, from what that process says of it. Nothing that it says is trusted.
+
+#include "ipc/wire.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/ref.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::detail {
+
+/// Return the device of this process that has the memory, which is `preferred` wherever it can be. Throws incompatible
+/// when no device has it, and corrupt_descriptor when no device could.
+[[nodiscard]] spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred);
+
+/// Open the whole segment on the device that device_of() returned. On failure it throws, and has opened nothing.
+[[nodiscard]] spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
+                                                 spi::StrangerFd file);
+
+}  // namespace weir::detail

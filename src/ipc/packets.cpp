@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/packets.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "weir/error.hpp"
+
+namespace weir::detail {
+namespace {
+
+// Room for all files of a message, and for other data for which the socket's owner may have asked (credentials, a
+// pidfd, a security label). The kernel closes files that find no room before the call returns, however long that takes.
+union Control {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int) * most_sent_files) + 1024];
+};
+
+void take_files(const msghdr& message, std::vector<spi::StrangerFd>& files) noexcept {
+  constexpr int pidfd = 4;  // SCM_PIDFD, which not every system's headers have
+  auto* header = CMSG_FIRSTHDR(&message);
+  for (; header; header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
+    if (header->cmsg_level != SOL_SOCKET) continue;
+    const bool sent = header->cmsg_type == SCM_RIGHTS;
+    if (!sent && header->cmsg_type != pidfd) continue;
+    const auto count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + i * sizeof number, sizeof number);
+      spi::UniqueFd file(number);
+      if (sent) files.emplace_back(std::move(file));
+    }
+  }
+}
+
+}  // namespace
+
+std::ptrdiff_t send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> files,
+                           bool wait) noexcept {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  Control control;
+  if (!files.empty()) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = CMSG_SPACE(files.size_bytes());
+    std::memset(control.bytes, 0, message.msg_controllen);
+    auto* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(files.size_bytes());
+    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
+  }
+  const int flags = MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT);
+  for (;;) {
+    const auto count = ::sendmsg(socket, &message, flags);
+    if (count >= 0 || errno != EINTR) return count;
+  }
+}
+
+Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::StrangerFd>& files) noexcept {
+  iovec part{bytes.data(), bytes.size()};
+  Control control;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (count < 0) return {-1, errno, false};
+  take_files(message, files);
+  return {count, 0, (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0};
+}
+
+void fail_socket(const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  const bool gone = error == EPIPE || error == ECONNRESET;
+  const auto message = std::string(call) + " on the socket: " + code.message();
+  if (gone) throw Error(Errc::peer_gone, message);
+  throw Error(code, message);
+}
+
+}  // namespace weir::detail

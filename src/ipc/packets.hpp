@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Bytes and files over a connected Unix-domain socket, one call of the system at a time.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::detail {
+
+inline constexpr std::size_t most_sent_files = 253;  ///< that anybody can put into one message
+
+/// Send bytes, and copies of the files beside the first of them. Return how many bytes were sent, and -1 with errno set
+/// when none were. Does not wait if `wait` is false.
+[[nodiscard]] std::ptrdiff_t send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> files,
+                                         bool wait) noexcept;
+
+struct Arrival {
+  std::ptrdiff_t bytes = 0;  ///< -1 when the call failed with `error`; 0 when the other end is closed
+  int error = 0;
+  bool cut = false;  ///< there were more bytes, or more files, which the kernel has closed
+};
+
+/// Receive what has come, without waiting, and append its files to `files`, which must have room for most_sent_files
+/// more.
+[[nodiscard]] Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::StrangerFd>& files) noexcept;
+
+/// Throw the error that a call on a socket returned: peer_gone when the other end is closed.
+[[noreturn]] void fail_socket(const char* call, int error);
+
+}  // namespace weir::detail

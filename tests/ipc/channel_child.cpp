@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other end of a channel: channel_child <mode> <device> <count>. The socket of the channel comes as the file of a
+// descriptor on descriptor 3, where lines are said.
+//   rewrite  receive <count> buffers, expect pattern(size, seed) with the seed from the payload, write seed + 1, close
+//   hold     receive <count> buffers, say "holds", and keep them until the other end closes
+//   make     send <count> buffers: the one at i has pattern(500 + i, i)
+// At the end it says "done". Whatever fails is said in the line, and the exit code is 1.
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytes.hpp"
+#include "spawn.hpp"
+#include "weir/channel.hpp"
+#include "weir/device.hpp"
+#include "weir/ipc.hpp"
+#include "weir/memory_resource.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace weir::test;
+
+constexpr int lines = Child::socket_in_child;
+constexpr std::chrono::seconds limit{30};
+
+ipc::Channel connect() {
+  const ipc::Descriptor carrier = ipc::receive(lines, limit);
+  return ipc::Channel(carrier.fds().front().duplicate());
+}
+
+std::string rewrite(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  for (std::size_t i = 0; i < count; ++i) {
+    ipc::Parcel parcel = channel.receive(stream, limit);
+    const auto seed = std::to_integer<std::uint32_t>(parcel.payload.at(0));
+    const std::size_t bytes = parcel.buffer.size();
+    const auto same = same_bytes(read(parcel.buffer, stream), pattern(bytes, seed));
+    if (!same) return std::string("before: ") + same.message();
+    write(parcel.buffer, pattern(bytes, seed + 1), stream);
+    parcel.buffer.close();
+  }
+  stream.synchronize();
+  return "done";
+}
+
+std::string hold(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  std::vector<ipc::Parcel> held;
+  for (std::size_t i = 0; i < count; ++i) held.push_back(channel.receive(stream, limit));
+  write_line(lines, "holds");
+  (void)read_line(lines);
+  return "done";
+}
+
+// The memory is new for each buffer, so that the other end has many segments to open.
+std::string make(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  MemoryKind kind{};
+  for (const KindInfo& known : stream.device().kinds()) {
+    if (known.exportable) kind = known.kind;
+  }
+  const ResourcePtr resource = make_resource(stream.device(), kind, {.exportable = true});
+  for (std::size_t i = 0; i < count; ++i) {
+    Buffer buffer = resource->allocate(500 + i, stream);
+    write(buffer, pattern(500 + i, static_cast<std::uint32_t>(i)), stream);
+    channel.send(buffer, stream, {}, limit);
+  }
+  return "done";
+}
+
+std::string run(const std::string& mode, const Stream& stream, std::size_t count) {
+  ipc::Channel channel = connect();
+  if (mode == "rewrite") return rewrite(channel, count, stream);
+  if (mode == "hold") return hold(channel, count, stream);
+  return make(channel, count, stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  std::string said;
+  try {
+    said = run(argv[1], Stream(device(argv[2])), std::stoul(argv[3]));
+  } catch (const std::exception& error) {
+    said = std::string("throws: ") + error.what();
+  }
+  try {
+    write_line(lines, said);
+  } catch (const std::exception&) {
+    return 1;
+  }
+  return said == "done" ? 0 : 1;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channels: both ends in this process, and one in another.
+
+#include "weir/channel.hpp"
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "fds.hpp"
+#include "fixture.hpp"
+#include "settle.hpp"
+#include "spawn.hpp"
+#include "threads.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/ipc.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ipc::Channel;
+
+constexpr auto limit = 30s;
+
+std::pair<Channel, Channel> make_channels(const ipc::ChannelOptions& options = {}) {
+  auto [one, other] = Channel::make_sockets();
+  return {Channel(std::move(one), options), Channel(std::move(other), options)};
+}
+
+Bytes payload(std::size_t bytes) { return pattern(bytes, 77); }
+
+class Channels : public OnMemory {
+ protected:
+  // Return whether the channel's statistics come to be as wanted. What the peer gives back comes by itself.
+  template <class Wanted>
+  static bool comes_to(const Channel& channel, Wanted wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (!wanted(channel.stats())) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  static bool all_comes_back(const Channel& channel) {
+    return comes_to(channel, [](const ipc::ChannelStats& stats) { return stats.lent == 0; });
+  }
+};
+WEIR_FOR_EACH_EXPORTABLE(Channels);
+
+TEST_P(Channels, TheReceiverHasTheSameMemory) {
+  auto [here, there] = make_channels();
+  const Buffer buffer = filled(pattern(5000, 1));
+  here.send(buffer, stream, payload(17));
+  ipc::Parcel parcel = there.receive(stream, limit);
+  EXPECT_EQ(parcel.payload, payload(17));
+  EXPECT_EQ(parcel.buffer.size(), 5000U);
+  EXPECT_BYTES(read(parcel.buffer, stream), pattern(5000, 1));
+  parcel.buffer.fill(std::uint8_t{9}, stream);
+  EXPECT_BYTES(read(buffer, stream), repeat(5000, 9));
+  EXPECT_EQ(here.stats().lent, 1U);
+  EXPECT_EQ(there.stats().borrowed, 1U);
+  parcel.buffer.close();
+  EXPECT_TRUE(all_comes_back(here));
+  EXPECT_EQ(there.stats().borrowed, 0U);
+}
+
+TEST_P(Channels, SlicesCarryTheirOffset) {
+  auto [here, there] = make_channels();
+  const Buffer buffer = filled(pattern(5000, 1));
+  here.send(buffer.slice(333, 1001), stream);
+  EXPECT_BYTES(read(there.receive(stream, limit).buffer, stream), part(pattern(5000, 1), 333, 1001));
+}
+
+TEST_P(Channels, ASegmentCrossesOnce) {
+  auto [here, there] = make_channels();
+  const Buffer buffer = filled(pattern(5000, 1));
+  std::vector<Buffer> borrowed;
+  for (std::size_t i = 0; i < 50; ++i) {
+    here.send(buffer.slice(i * 100, 100), stream);
+    borrowed.push_back(there.receive(stream, limit).buffer);
+  }
+  EXPECT_EQ(here.stats().known, 1U);
+  EXPECT_EQ(there.stats().opened, 1U);
+  const auto* const segment = borrowed.front().location().segment;
+  for (std::size_t i = 0; i < borrowed.size(); ++i) {
+    EXPECT_EQ(borrowed[i].location().segment, segment);
+    EXPECT_BYTES(read(borrowed[i], stream), part(pattern(5000, 1), i * 100, 100));
+  }
+}
+
+TEST_P(Channels, MemoryStaysLentUntilTheReceiverClosesIt) {
+  auto [here, there] = make_channels();
+  {
+    Buffer buffer = filled(pattern(5000, 1));
+    here.send(buffer, stream);
+    buffer.close();
+  }
+  resource->trim(0);
+  for (int i = 0; i < 4; ++i) resource->allocate(5000, stream).fill(std::uint8_t{0xff}, stream);
+  stream.synchronize();
+  EXPECT_BYTES(read(there.receive(stream, limit).buffer, stream), pattern(5000, 1));
+  EXPECT_TRUE(all_comes_back(here));
+}
+
+TEST_P(Channels, TheReceiversWorkComesBeforeTheEndOfTheLoan) {
+  auto [here, there] = make_channels();
+  here.send(filled(pattern(5000, 1)), stream);
+  const Stream other(host_device());
+  Buffer borrowed = there.receive(other, limit).buffer;
+  Gate gate;
+  gate.hold(other);
+  borrowed.fill(std::uint8_t{1}, other);
+  borrowed.close(other);
+  EXPECT_EQ(here.stats().lent, 1U);
+  EXPECT_EQ(there.stats().borrowed, 1U) << "the buffer went back before the work on it was complete";
+  gate.open();
+  EXPECT_TRUE(all_comes_back(here));
+}
+
+TEST_P(Channels, TheReceiversStreamWaitsForTheSenders) {
+  auto [here, there] = make_channels();
+  Buffer buffer = filled(repeat(5000, 0x11));
+  Gate gate;
+  gate.hold(stream);
+  write(buffer, pattern(5000, 1), stream);
+  here.send(buffer, stream);
+  const Stream other(device());
+  const Buffer borrowed = there.receive(other, limit).buffer;
+  Bytes seen(5000);
+  borrowed.copy_to(std::span(seen), other);
+  EXPECT_FALSE(other.done());
+  gate.open();
+  other.synchronize();
+  EXPECT_BYTES(seen, pattern(5000, 1));
+}
+
+TEST_P(Channels, ASegmentThatEndsIsClosedByTheReceiver) {
+  auto [here, there] = make_channels();
+  for (int i = 0; i < 5; ++i) {
+    here.send(filled(pattern(300, 1)), stream);
+    there.receive(stream, limit).buffer.close();
+    EXPECT_TRUE(all_comes_back(here));
+    stream.synchronize();
+    resource->trim(0);
+  }
+  EXPECT_TRUE(comes_to(here, [](const ipc::ChannelStats& stats) { return stats.known <= 1; }));
+  here.send(filled(pattern(300, 1)), stream);  // brings the news along
+  (void)there.receive(stream, limit);
+  EXPECT_LE(there.stats().opened, 2U);
+}
+
+TEST_P(Channels, OneCallSendsMany) {
+  auto [here, there] = make_channels();
+  std::vector<ipc::Parcel> parcels;
+  for (std::size_t i = 0; i < 1000; ++i) parcels.push_back({filled(pattern(64, static_cast<std::uint32_t>(i))), payload(i % 257)});
+  const Thread sender([&, &from = here] { from.send(parcels, stream, limit); });
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const ipc::Parcel parcel = there.receive(stream, limit);
+    EXPECT_EQ(parcel.payload, payload(i % 257));
+    EXPECT_BYTES(read(parcel.buffer, stream), pattern(64, static_cast<std::uint32_t>(i)));
+  }
+  EXPECT_TRUE(all_comes_back(here));
+}
+
+TEST_P(Channels, WhatWasLentComesBackWhenThePeerEnds) {
+  auto [mine, theirs] = Channel::make_sockets();
+  Channel here(std::move(mine));
+  {
+    Channel there(std::move(theirs));
+    here.send(filled(pattern(300, 1)), stream);
+    here.send(filled(pattern(300, 2)), stream);
+    (void)there.receive(stream, limit);
+  }
+  EXPECT_TRUE(all_comes_back(here));
+  EXPECT_ERROR(here.send(filled(pattern(300, 1)), stream), Errc::peer_gone, "ipc::Channel");
+  EXPECT_ERROR(here.receive(stream, limit), Errc::peer_gone, "ipc::Channel");
+}
+
+TEST_P(Channels, ABufferOutlivesBothChannels) {
+  Buffer borrowed;
+  {
+    auto [here, there] = make_channels();
+    here.send(filled(pattern(5000, 1)), stream);
+    borrowed = there.receive(stream, limit).buffer;
+  }
+  resource->trim(0);
+  for (int i = 0; i < 4; ++i) resource->allocate(5000, stream).fill(std::uint8_t{0xff}, stream);
+  stream.synchronize();
+  EXPECT_BYTES(read(borrowed, stream), pattern(5000, 1));
+}
+
+TEST_P(Channels, WhatWasSentBeforeTheEndIsReceived) {
+  auto [here, there] = make_channels();
+  here.send(filled(pattern(5000, 1)), stream);
+  here.close();
+  EXPECT_BYTES(read(there.receive(stream, limit).buffer, stream), pattern(5000, 1));
+  EXPECT_ERROR(there.receive(stream, limit), Errc::peer_gone, "ipc::Channel");
+  EXPECT_ERROR(here.send(filled(pattern(1, 1)), stream), Errc::closed, "closed");
+}
+
+TEST_P(Channels, APeerThatTakesNothingKeepsNobodyForLonger) {
+  auto [here, there] = make_channels({.window = 4});
+  const Buffer buffer = filled(pattern(100, 1));
+  there.close();
+  auto [other, silent] = make_channels({.window = 4});
+  for (int i = 0; i < 4; ++i) other.send(buffer, stream);
+  EXPECT_ERROR(other.send(buffer, stream, {}, 5ms), Errc::timed_out, "ipc::Channel");
+  EXPECT_EQ(other.stats().lent, 4U);
+  (void)silent.receive(stream, limit);
+  EXPECT_EQ(silent.stats().waiting, 3U);
+  (void)silent.receive(stream, limit);
+  other.send(buffer, stream, {}, limit);
+  EXPECT_ERROR(other.receive(stream, 5ms), Errc::timed_out, "in time");
+}
+
+TEST_P(Channels, BothEndsSendAtOnce) {
+  auto [here, there] = make_channels({.window = 8});
+  const auto talk = [this](Channel& channel, std::uint32_t mine, std::uint32_t theirs) {
+    const Stream own(device());
+    const Thread sender([&] {
+      const Stream of_sender(device());
+      for (std::uint32_t i = 0; i < 200; ++i) {
+        Buffer buffer = resource->allocate(64, of_sender);
+        write(buffer, pattern(64, mine + i), of_sender);
+        channel.send(buffer, of_sender, {}, limit);
+      }
+    });
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      EXPECT_BYTES(read(channel.receive(own, limit).buffer, own), pattern(64, theirs + i));
+    }
+  };
+  {
+    const Thread other([&, &channel = there] { talk(channel, 5000, 1000); });
+    talk(here, 1000, 5000);
+  }
+  EXPECT_TRUE(all_comes_back(here));
+  EXPECT_TRUE(all_comes_back(there));
+}
+
+TEST_P(Channels, WhoeverPassesABufferOnKeepsIt) {
+  auto [first, middle] = make_channels();
+  auto [sender, last] = make_channels();
+  first.send(filled(pattern(5000, 1)), stream);
+  {
+    Buffer passed = middle.receive(stream, limit).buffer;
+    if (!passed.location().segment->exportable) GTEST_SKIP() << "opened memory of this kind is not exported again";
+    sender.send(passed, stream);
+  }
+  Buffer borrowed = last.receive(stream, limit).buffer;
+  EXPECT_EQ(first.stats().lent, 1U);
+  EXPECT_EQ(middle.stats().borrowed, 1U);
+  EXPECT_BYTES(read(borrowed, stream), pattern(5000, 1));
+  borrowed.close();
+  EXPECT_TRUE(all_comes_back(sender));
+  EXPECT_TRUE(all_comes_back(first));
+}
+
+TEST_P(Channels, LeaveNoFilesBehind) {
+  const auto round = [&] {
+    auto [here, there] = make_channels();
+    for (int i = 0; i < 10; ++i) here.send(filled(pattern(300, 1)), stream);
+    (void)there.receive(stream, limit);
+    (void)there.receive(stream, limit);
+  };
+  const auto settle = [&] {
+    stream.synchronize();
+    resource->trim(0);
+    await_releases();
+  };
+  round();
+  settle();
+  const std::size_t few = open_fds() + 4;  // the thread of the channels has two files, and lingers
+  for (int i = 0; i < 20; ++i) round();
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (open_fds() > few && std::chrono::steady_clock::now() < deadline) settle();
+  EXPECT_LE(open_fds(), few);
+}
+
+class ChannelProcesses : public Channels {
+ protected:
+  [[nodiscard]] Child spawn(const std::string& mode, std::size_t count) {
+    return {WEIR_CHILD_DIR "/channel_child", {mode, device().id(), std::to_string(count)}};
+  }
+  /// Return a channel whose other end goes to the child.
+  static Channel connect(const Child& child) {
+    auto [mine, theirs] = Channel::make_sockets();
+    std::vector<spi::UniqueFd> files;
+    files.push_back(std::move(theirs));
+    ipc::send(child.socket(), ipc::Descriptor(Bytes(ipc::Descriptor::size), std::move(files)));
+    return Channel(std::move(mine));
+  }
+};
+WEIR_FOR_EACH_EXPORTABLE(ChannelProcesses);
+
+TEST_P(ChannelProcesses, TheChangeIsSeenHere) {
+  Child child = spawn("rewrite", 40);
+  Channel channel = connect(child);
+  std::vector<Buffer> sent;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    sent.push_back(filled(pattern(1000 + i, i)));
+    const std::byte seed{static_cast<unsigned char>(i)};
+    channel.send(sent.back(), stream, std::span(&seed, 1), limit);
+  }
+  EXPECT_EQ(child.line(), "done");
+  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_BYTES(read(sent[i], stream), pattern(1000 + i, i + 1));
+  EXPECT_TRUE(all_comes_back(channel));
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_P(ChannelProcesses, AKilledPeerGivesEverythingBack) {
+  Child child = spawn("hold", 20);
+  Channel channel = connect(child);
+  for (std::uint32_t i = 0; i < 30; ++i) channel.send(filled(pattern(1000, i)), stream, {}, limit);
+  EXPECT_EQ(child.line(), "holds");
+  EXPECT_EQ(channel.stats().lent, 30U);
+  child.kill();
+  EXPECT_TRUE(all_comes_back(channel));
+  EXPECT_ERROR(channel.send(filled(pattern(1, 1)), stream, {}, limit), Errc::peer_gone, "ipc::Channel");
+}
+
+TEST_P(ChannelProcesses, WhatComesFromThereIsRead) {
+  Child child = spawn("make", 100);
+  Channel channel = connect(child);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const ipc::Parcel parcel = channel.receive(stream, limit);
+    EXPECT_BYTES(read(parcel.buffer, stream), pattern(500 + i, i));
+  }
+  EXPECT_EQ(child.line(), "done");
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_ERROR(channel.receive(stream, limit), Errc::peer_gone, "ipc::Channel");
+}
+
+TEST(ChannelArguments, AreChecked) {
+  EXPECT_ERROR((Channel(spi::UniqueFd{})), Errc::invalid_argument, "ipc::Channel");
+  EXPECT_ERROR((Channel(std::move(socket_pair(SOCK_STREAM).first))), Errc::invalid_argument, "ipc::Channel");
+  EXPECT_ERROR((Channel(std::move(Channel::make_sockets().first), {.window = 0})), Errc::invalid_argument, "ipc::Channel");
+  auto [here, there] = make_channels();
+  const Stream stream(host_device());
+  const Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(10, stream);
+  EXPECT_ERROR(here.send(buffer, stream, Bytes(257)), Errc::invalid_argument, "ipc::Channel");
+  EXPECT_ERROR(here.send(make_resource(host_device())->allocate(10, stream), stream), Errc::unsupported, "exportable");
+  EXPECT_ERROR(here.send(Buffer(), stream), Errc::closed, "");
+  EXPECT_EQ(here.stats().lent, 0U);
+}
+
+}  // namespace
+}  // namespace weir::test

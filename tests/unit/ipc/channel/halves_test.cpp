@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two halves of a connection, each against a peer that says anything.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "ipc/channel/borrower.hpp"
+#include "ipc/channel/lender.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace detail::channel;
+using Held = std::shared_ptr<int>;
+
+struct Memory {
+  std::uint64_t bytes = 0;
+  [[nodiscard]] std::uint64_t size() const noexcept { return bytes; }
+};
+
+Held held(int value = 1) { return std::make_shared<int>(value); }
+
+TEST(Lender, KeepsWhatIsLentUntilItIsReleased) {
+  Lender<Held> lender;
+  lender.open_window(10);
+  const Held one = held();
+  const auto number = lender.lend(one);
+  EXPECT_EQ(one.use_count(), 2);
+  EXPECT_EQ(lender.live(), 1U);
+  EXPECT_EQ(lender.release(number), one);
+  EXPECT_EQ(one.use_count(), 1);
+  EXPECT_EQ(lender.live(), 0U);
+}
+
+TEST(Lender, TakesNoReleaseTwice) {
+  Lender<Held> lender;
+  lender.open_window(10);
+  const auto number = lender.lend(held());
+  (void)lender.release(number);
+  EXPECT_ERROR(lender.release(number), Errc::corrupt_descriptor, "does not have");
+  const auto again = lender.lend(held());
+  EXPECT_NE(again, number) << "the slot is the same";
+  EXPECT_ERROR(lender.release(number), Errc::corrupt_descriptor, "does not have");
+  for (const std::uint64_t wrong : {std::uint64_t{0}, again + 1, again + (std::uint64_t{1} << 32U), ~std::uint64_t{0}})
+    EXPECT_ERROR(lender.release(wrong), Errc::corrupt_descriptor, "does not have");
+  EXPECT_EQ(lender.live(), 1U);
+}
+
+TEST(Lender, SendsNoMoreThanThePeerTakes) {
+  Lender<Held> lender;
+  EXPECT_EQ(lender.room(), 0U);
+  lender.open_window(3);
+  for (std::uint32_t left = 3; left > 0; --left) {
+    EXPECT_EQ(lender.room(), left);
+    (void)lender.lend(held());
+  }
+  EXPECT_EQ(lender.room(), 0U);
+  EXPECT_ERROR(lender.credit(0), Errc::corrupt_descriptor, "it took 0");
+  EXPECT_ERROR(lender.credit(4), Errc::corrupt_descriptor, "it took 4");
+  lender.credit(2);
+  EXPECT_EQ(lender.room(), 2U);
+}
+
+TEST(Lender, UndoesWhatWasNotSent) {
+  Lender<Held> lender;
+  lender.open_window(1);
+  const spi::SegmentId id{1, 2};
+  const auto told = lender.tell(id);
+  EXPECT_TRUE(told.first);
+  const auto number = lender.lend(held(5));
+  EXPECT_EQ(*lender.unlend(number), 5);
+  lender.untell(id);
+  EXPECT_EQ(lender.room(), 1U);
+  EXPECT_EQ(lender.live(), 0U);
+  const auto again = lender.tell(id);
+  EXPECT_TRUE(again.first);
+  EXPECT_GT(again.number, told.number) << "numbers only grow";
+}
+
+TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
+  Lender<Held> lender;
+  const spi::SegmentId one{1, 2}, other{1, 3};
+  EXPECT_TRUE(lender.tell(one).first);
+  EXPECT_FALSE(lender.tell(one).first);
+  EXPECT_TRUE(lender.tell(other).first);
+  EXPECT_EQ(lender.tell(other).number, lender.tell(one).number + 1);
+  EXPECT_EQ(lender.ended(one), 1U);
+  EXPECT_FALSE(lender.ended(one));
+  EXPECT_EQ(lender.told(), 1U);
+  EXPECT_EQ(lender.tell(one).number, 3U);
+}
+
+TEST(Lender, HasEverythingBackAtTheEnd) {
+  Lender<Held> lender;
+  lender.open_window(100);
+  const Held kept = held();
+  std::set<std::uint64_t> numbers;
+  for (int i = 0; i < 50; ++i) numbers.insert(lender.lend(kept));
+  EXPECT_EQ(numbers.size(), 50U);
+  (void)lender.release(*numbers.begin());
+  EXPECT_EQ(lender.end().size(), 49U);
+  EXPECT_EQ(kept.use_count(), 1);
+  EXPECT_EQ(lender.live(), 0U);
+  for (const auto number : numbers) EXPECT_ERROR(lender.release(number), Errc::corrupt_descriptor, "does not have");
+}
+
+Grant grant_of(std::uint32_t segment, std::uint64_t offset, std::uint64_t size) {
+  return {1, segment, false, offset, size, {}};
+}
+
+TEST(Borrower, TakesOnlyWhatLiesInTheSegment) {
+  Borrower<Memory> borrower(10);
+  borrower.add(1, {100});
+  EXPECT_EQ(borrower.arrive(grant_of(1, 0, 100)).bytes, 100U);
+  EXPECT_EQ(borrower.arrive(grant_of(1, 99, 1)).bytes, 100U);
+  for (const auto& wrong : {grant_of(1, 0, 101), grant_of(1, 1, 100), grant_of(1, 100, 1), grant_of(1, 0, 0),
+                            grant_of(1, ~std::uint64_t{0}, 2), grant_of(1, 2, ~std::uint64_t{0})})
+    EXPECT_ERROR(borrower.arrive(wrong), Errc::corrupt_descriptor, "of a segment of 100");
+  EXPECT_ERROR(borrower.arrive(grant_of(2, 0, 1)), Errc::corrupt_descriptor, "never told");
+  EXPECT_EQ(borrower.arrived(), 2U);
+}
+
+TEST(Borrower, TakesEachSegmentOnce) {
+  Borrower<Memory> borrower(10);
+  borrower.add(3, {1});
+  EXPECT_ERROR(borrower.add(3, {1}), Errc::corrupt_descriptor, "segment 3");
+  EXPECT_ERROR(borrower.add(2, {1}), Errc::corrupt_descriptor, "segment 2");
+  EXPECT_EQ(borrower.retire(3).bytes, 1U);
+  EXPECT_ERROR(borrower.retire(3), Errc::corrupt_descriptor, "never told");
+  EXPECT_ERROR(borrower.add(3, {1}), Errc::corrupt_descriptor, "segment 3");
+  EXPECT_ERROR(borrower.arrive(grant_of(3, 0, 1)), Errc::corrupt_descriptor, "never told");
+}
+
+TEST(Borrower, KeepsNoMoreThanItSaid) {
+  Borrower<Memory> borrower(3);
+  for (std::uint32_t i = 1; i <= 3; ++i) borrower.add(i, {10});
+  EXPECT_ERROR(borrower.add(4, {10}), Errc::corrupt_descriptor, "more than 3 segments");
+  for (int i = 0; i < 3; ++i) (void)borrower.arrive(grant_of(1, 0, 1));
+  EXPECT_ERROR(borrower.arrive(grant_of(1, 0, 1)), Errc::corrupt_descriptor, "more than 3 buffers");
+  borrower.take();
+  borrower.opened(1);
+  borrower.opened(1);  // counts once
+  (void)borrower.arrive(grant_of(1, 0, 1));
+  borrower.add(4, {10});
+  EXPECT_ERROR(borrower.add(5, {10}), Errc::corrupt_descriptor, "more than 3 segments");
+  (void)borrower.retire(2);
+  borrower.opened(2);  // too late to count
+  borrower.add(5, {10});
+  EXPECT_ERROR(borrower.add(6, {10}), Errc::corrupt_descriptor, "more than 3 segments");
+}
+
+TEST(Borrower, TellsOfEachEndOnce) {
+  Borrower<Memory> borrower(8);
+  borrower.add(1, {10});
+  for (int i = 0; i < 3; ++i) (void)borrower.arrive(grant_of(1, 0, 1));
+  for (int i = 0; i < 3; ++i) borrower.take();
+  borrower.end(11);
+  PacketWriter lost, sent, rest;
+  borrower.tell(lost);
+  borrower.untold();
+  borrower.tell(sent);
+  borrower.end(12);  // while the packet is on its way
+  borrower.told();
+  borrower.tell(rest);
+  borrower.told();
+  EXPECT_BYTES(lost.bytes(), sent.bytes());
+  PacketReader first(sent.bytes(), 0), second(rest.bytes(), 0);
+  EXPECT_EQ(std::get<Credit>(*first.next()).buffers, 3U);
+  EXPECT_EQ(std::get<Releases>(*first.next())[0], 11U);
+  EXPECT_FALSE(first.next());
+  EXPECT_EQ(std::get<Releases>(*second.next())[0], 12U);
+  EXPECT_FALSE(second.next());
+  PacketWriter nothing;
+  borrower.tell(nothing);
+  EXPECT_TRUE(nothing.empty());
+}
+
+}  // namespace
+}  // namespace weir::test

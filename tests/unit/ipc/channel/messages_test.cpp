@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packets of a channel: pinned bytes, every message there and back, every packet cut short and every byte changed.
+
+#include "ipc/channel/messages.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace detail::channel;
+
+std::array<std::byte, detail::wire_size> descriptor() {
+  std::array<std::byte, detail::wire_size> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  return bytes;
+}
+
+// One of each, in the order in which docs/channel-protocol.md has them.
+PacketWriter one_of_each() {
+  PacketWriter packet;
+  const auto named = descriptor();
+  const Bytes payload = pattern(5, 1);
+  const std::array<std::uint64_t, 3> released{1, 0x100000002, 0x300000004};
+  std::span<const std::uint64_t> rest = released;
+  EXPECT_TRUE(packet.add(Hello{1, 256}));
+  EXPECT_TRUE(packet.add(Segment{7, named}));
+  EXPECT_TRUE(packet.add(Ready{}));
+  EXPECT_TRUE(packet.add(Grant{0x500000006, 7, true, 4096, 1000, payload}));
+  EXPECT_TRUE(packet.add(rest));
+  EXPECT_TRUE(rest.empty());
+  EXPECT_TRUE(packet.add(Credit{64}));
+  EXPECT_TRUE(packet.add(Retire{7}));
+  EXPECT_TRUE(packet.add(Bye{}));
+  return packet;
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte b : bytes) {
+    text += digits[std::to_integer<unsigned>(b) >> 4U];
+    text += digits[std::to_integer<unsigned>(b) & 15U];
+  }
+  return text;
+}
+
+std::size_t count_messages(std::span<const std::byte> packet, std::size_t files) {
+  PacketReader reader(packet, files);
+  std::size_t count = 0;
+  while (reader.next()) ++count;
+  return count;
+}
+
+TEST(ChannelMessages, HaveTheseBytes) {
+  PacketWriter packet;
+  const std::array<std::byte, 2> payload{std::byte{0xaa}, std::byte{0xbb}};
+  const std::array<std::uint64_t, 1> released{0x0102030405060708};
+  std::span<const std::uint64_t> rest = released;
+  ASSERT_TRUE(packet.add(Hello{1, 256}));
+  ASSERT_TRUE(packet.add(Ready{}));
+  ASSERT_TRUE(packet.add(Grant{0x1112131415161718, 0x21222324, true, 0x3132333435363738, 0x41, payload}));
+  ASSERT_TRUE(packet.add(rest));
+  ASSERT_TRUE(packet.add(Credit{3}));
+  ASSERT_TRUE(packet.add(Retire{4}));
+  ASSERT_TRUE(packet.add(Bye{}));
+  EXPECT_EQ(hex(packet.bytes()),
+            "01000200010000000001000000000000"          // hello, 2 units
+            "0300010000000000"                          // ready
+            "04000600" "24232221" "1817161514131211"     // grant: segment, number,
+            "3837363534333231" "4100000000000000"       // offset, size,
+            "00000000" "0200" "0100" "aabb000000000000"  // reserved, payload size, waits, payload
+            "05000200" "01000000" "0807060504030201"    // releases
+            "06000100" "03000000"                       // credit
+            "07000100" "04000000"                       // retire
+            "08000100" "00000000");                     // bye
+  EXPECT_EQ(packet.files(), 1U);
+}
+
+TEST(ChannelMessages, ComeThroughAsTheyWere) {
+  const PacketWriter packet = one_of_each();
+  EXPECT_EQ(packet.files(), 2U);
+  PacketReader reader(packet.bytes(), 2);
+  const auto hello = std::get<Hello>(*reader.next());
+  EXPECT_EQ(hello.version, 1U);
+  EXPECT_EQ(hello.window, 256U);
+  const auto segment = std::get<Segment>(*reader.next());
+  EXPECT_EQ(segment.number, 7U);
+  EXPECT_BYTES(segment.descriptor, descriptor());
+  EXPECT_TRUE(std::holds_alternative<Ready>(*reader.next()));
+  const auto grant = std::get<Grant>(*reader.next());
+  EXPECT_EQ(grant.number, 0x500000006U);
+  EXPECT_EQ(grant.segment, 7U);
+  EXPECT_TRUE(grant.waits);
+  EXPECT_EQ(grant.offset, 4096U);
+  EXPECT_EQ(grant.size, 1000U);
+  EXPECT_BYTES(grant.payload, pattern(5, 1));
+  const auto releases = std::get<Releases>(*reader.next());
+  ASSERT_EQ(releases.size(), 3U);
+  EXPECT_EQ(releases[0], 1U);
+  EXPECT_EQ(releases[1], 0x100000002U);
+  EXPECT_EQ(releases[2], 0x300000004U);
+  EXPECT_EQ(std::get<Credit>(*reader.next()).buffers, 64U);
+  EXPECT_EQ(std::get<Retire>(*reader.next()).segment, 7U);
+  EXPECT_TRUE(std::holds_alternative<Bye>(*reader.next()));
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(ChannelMessages, StopAtThePacketsEnd) {
+  PacketWriter packet;
+  const Bytes payload = pattern(most_payload, 1);
+  const auto named = descriptor();
+  std::size_t grants = 0;
+  while (packet.has_room(most_payload)) {
+    ASSERT_TRUE(packet.add(Segment{1, named}));
+    ASSERT_TRUE(packet.add(Ready{}));
+    ASSERT_TRUE(packet.add(Grant{1, 1, true, 0, 1, payload}));
+    ++grants;
+  }
+  EXPECT_GE(grants, 30U);
+  EXPECT_LE(packet.files(), most_files);
+  std::vector<std::uint64_t> many(10000, 1);
+  std::span<const std::uint64_t> rest = many;
+  while (packet.add(rest)) {}
+  EXPECT_FALSE(rest.empty());
+  EXPECT_LE(packet.bytes().size(), largest_packet);
+  const std::size_t before = packet.bytes().size();
+  EXPECT_FALSE(packet.add(Grant{1, 1, true, 0, 1, payload}));
+  EXPECT_EQ(packet.bytes().size(), before);
+  (void)count_messages(packet.bytes(), packet.files());
+}
+
+TEST(ChannelMessages, NoCutPacketIsTakenForAWholeOne) {
+  const PacketWriter packet = one_of_each();
+  std::size_t whole = 0;
+  for (std::size_t size = 0; size < packet.bytes().size(); ++size) {
+    try {
+      (void)count_messages(packet.bytes().first(size), 2);
+      ++whole;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_descriptor);
+    }
+  }
+  EXPECT_EQ(whole, 5U);  // those that end behind a message, after both files had theirs
+}
+
+TEST(ChannelMessages, AChangedByteIsReadOrRefused) {
+  const PacketWriter packet = one_of_each();
+  Bytes bytes(packet.bytes().begin(), packet.bytes().end());
+  std::size_t refused = 0;
+  for (std::byte& changed : bytes) {
+    for (const unsigned bit : {1U, 0x80U, 0xffU}) {
+      const std::byte was = changed;
+      changed ^= static_cast<std::byte>(bit);
+      try {
+        (void)count_messages(bytes, 2);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::corrupt_descriptor);
+        ++refused;
+      }
+      changed = was;
+    }
+  }
+  EXPECT_GT(refused, 100U);
+}
+
+TEST(ChannelMessages, FilesAreNeitherTooManyNorTooFew) {
+  const PacketWriter packet = one_of_each();
+  EXPECT_EQ(count_messages(packet.bytes(), 2), 8U);
+  EXPECT_ERROR(count_messages(packet.bytes(), 1), Errc::corrupt_descriptor, "file is missing");
+  EXPECT_ERROR(count_messages(packet.bytes(), 3), Errc::corrupt_descriptor, "1 files");
+}
+
+}  // namespace
+}  // namespace weir::test

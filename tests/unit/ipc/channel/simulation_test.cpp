@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channels between processes that are played in this one: packets wait in queues, processes die between any two steps,
+// sockets are full. The halves of the connections are the real ones. First anything happens, and safety is checked at
+// each step: memory goes to somebody else only when no living process can use it any more. Then nobody dies or lags any
+// more, and everything must come back. A seed plays a schedule again: WEIR_CHANNEL_SEED=n runs that one alone.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipc/channel/borrower.hpp"
+#include "ipc/channel/lender.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace detail::channel;
+
+constexpr std::size_t processes = 3;
+constexpr std::uint32_t window = 4;
+constexpr std::uint64_t segment_bytes = 1024;
+
+/// A place of memory: one segment at a time, which somebody owns while `users` is not 0.
+struct Slot {
+  spi::SegmentId id{};
+  int users = 0;
+  int loans = 0;  // living processes that can use it, and are owed that it stays
+};
+
+/// What a process has of a slot. The slot is in use as long as one of these exists anywhere.
+struct Use {
+  virtual ~Use() = default;
+  Slot* slot = nullptr;
+};
+using UsePtr = std::shared_ptr<Use>;
+
+struct OwnUse final : Use {
+  explicit OwnUse(Slot& of) {
+    slot = &of;
+    ++of.users;
+  }
+  ~OwnUse() override { --slot->users; }
+};
+
+struct ForeignSegment {
+  Slot* slot = nullptr;
+  spi::SegmentId id{};
+  [[nodiscard]] static std::uint64_t size() noexcept { return segment_bytes; }
+};
+
+struct End;
+
+struct Loan final : Use {
+  Loan(std::shared_ptr<End> over, Slot& of, std::uint64_t number);
+  ~Loan() override;
+  void orphan();
+  std::shared_ptr<End> end;
+  std::uint64_t grant;
+  bool counts = true;
+};
+
+struct Arrival {
+  std::uint64_t grant;
+  std::uint32_t segment;
+  Slot* slot;
+};
+
+/// One end of a connection.
+struct End : std::enable_shared_from_this<End> {
+  std::size_t process = 0;
+  std::weak_ptr<End> peer;
+  Lender<UsePtr> lender;
+  Borrower<ForeignSegment> borrower{window};
+  std::deque<std::vector<std::byte>> incoming;
+  std::deque<Arrival> arrived;
+  std::vector<Loan*> loans;
+  std::vector<std::uint32_t> retired;
+  bool greeted = false, gone = false;
+};
+
+Loan::Loan(std::shared_ptr<End> over, Slot& of, std::uint64_t number) : end(std::move(over)), grant(number) {
+  slot = &of;
+  ++of.loans;
+  end->loans.push_back(this);
+}
+void Loan::orphan() {
+  if (std::exchange(counts, false)) --slot->loans;
+}
+Loan::~Loan() {
+  orphan();
+  std::erase(end->loans, this);
+  end->borrower.end(grant);
+}
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : random_(seed) {
+    for (std::size_t i = 0; i < processes; ++i) {
+      for (std::size_t j = i + 1; j < processes; ++j) connect(i, j);
+    }
+    for (Slot& slot : slots_) slot.id = {1, ++last_id_};
+  }
+
+  void run() {
+    const std::size_t steps = 40 + draw(80);
+    for (std::size_t i = 0; i < steps; ++i) step(true);
+    for (const auto& end : ends_) end->greeted = end->greeted || end->gone;
+    for (std::size_t i = 0; i < processes; ++i) held_[i].clear();
+    for (int round = 0; round < 12; ++round) {  // a chain of all processes, there and back
+      for (const auto& end : ends_) settle(*end);
+    }
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (alive_[owner_of(i)]) EXPECT_EQ(slots_[i].users, 0) << "slot " << i << " never came back";
+    }
+    for (const auto& end : ends_) {
+      if (!alive_[end->process]) continue;
+      if (alive_ == all_alive) EXPECT_LE(end->lender.told(), slots_.size()) << "segments that are gone are still known";
+      if (!end->gone) EXPECT_EQ(end->lender.room(), window);
+    }
+  }
+
+ private:
+  std::size_t draw(std::size_t below) { return random_() % below; }
+  bool one_in(std::size_t n) { return draw(n) == 0; }
+  static constexpr std::size_t owner_of(std::size_t slot) { return slot % processes; }
+
+  void connect(std::size_t i, std::size_t j) {
+    auto one = std::make_shared<End>(), other = std::make_shared<End>();
+    one->process = i;
+    other->process = j;
+    one->peer = other;
+    other->peer = one;
+    for (const auto& end : {one, other}) {
+      PacketWriter packet;
+      (void)packet.add(Hello{protocol_version, window});
+      transmit(*end, packet);
+      ends_.push_back(end);
+    }
+  }
+
+  static void transmit(End& from, const PacketWriter& packet) {
+    const auto peer = from.peer.lock();
+    if (peer && !peer->gone) peer->incoming.emplace_back(packet.bytes().begin(), packet.bytes().end());
+  }
+
+  void step(bool faults) {
+    End& end = *ends_[draw(ends_.size())];
+    if (!alive_[end.process]) return;
+    switch (draw(10)) {
+      case 0: case 1: case 2: return send(end, faults);
+      case 3: case 4: return deliver(end);
+      case 5: case 6: return take(end);
+      case 7: return drop(end.process);
+      case 8: return pay(end, faults && one_in(4));
+      default:
+        if (one_in(3)) renew(draw(slots_.size()));
+        if (faults && one_in(25)) die(end.process);
+    }
+  }
+
+  // Use a slot of the process, or pass on something that it holds.
+  UsePtr something(std::size_t process) {
+    auto& held = held_[process];
+    if (!held.empty() && one_in(2)) return held[draw(held.size())];
+    for (std::size_t i = process; i < slots_.size(); i += processes) {
+      Slot& slot = slots_[i];
+      if (slot.users != 0) continue;
+      EXPECT_EQ(slot.loans, 0) << "slot " << i << " goes to somebody else, and a living process uses it";
+      return std::make_shared<OwnUse>(slot);
+    }
+    return nullptr;
+  }
+
+  void send(End& end, bool faults) {
+    if (end.gone || end.lender.room() == 0) return;
+    const UsePtr use = something(end.process);
+    if (!use) return;
+    PacketWriter packet;
+    owe(end, packet);
+    std::vector<std::uint64_t> lent;
+    const auto told = end.lender.tell(use->slot->id);
+    if (told.first) {
+      std::array<std::byte, detail::wire_size> descriptor{};
+      const ForeignSegment described{use->slot, use->slot->id};
+      std::memcpy(descriptor.data(), &described, sizeof described);
+      (void)packet.add(Segment{told.number, descriptor});
+    }
+    do {
+      lent.push_back(end.lender.lend(use));
+      (void)packet.add(Grant{lent.back(), told.number, false, draw(100), 1 + draw(100), {}});
+    } while (end.lender.room() != 0 && one_in(3));
+    if (faults && one_in(6)) {  // the socket is full
+      end.borrower.untold();
+      for (const auto number : lent) (void)end.lender.unlend(number);
+      if (told.first) end.lender.untell(use->slot->id);
+      return;
+    }
+    if (one_in(2)) drop(end.process);  // other threads go on while the packet is sent
+    end.borrower.told();
+    end.retired.clear();
+    transmit(end, packet);
+  }
+
+  static void owe(End& end, PacketWriter& packet) {
+    end.borrower.tell(packet);
+    for (const auto number : end.retired) (void)packet.add(Retire{number});
+  }
+
+  static void pay(End& end, bool full) {
+    if (end.gone) return;
+    PacketWriter packet;
+    owe(end, packet);
+    if (packet.empty()) return;
+    if (full) return end.borrower.untold();
+    end.borrower.told();
+    end.retired.clear();
+    transmit(end, packet);
+  }
+
+  void deliver(End& end) {
+    if (end.gone) return;
+    if (end.incoming.empty()) {
+      const auto peer = end.peer.lock();
+      if (!alive_[peer->process]) hang_up(end);
+      return;
+    }
+    const auto bytes = std::move(end.incoming.front());
+    end.incoming.pop_front();
+    std::vector<UsePtr> back;
+    PacketReader packet(bytes, count_segments(bytes));
+    while (const auto message = packet.next()) apply(end, *message, back);
+  }
+
+  static std::size_t count_segments(std::span<const std::byte> bytes) {
+    std::size_t count = 0;
+    PacketReader packet(bytes, 1000);
+    try {
+      while (const auto message = packet.next()) count += std::holds_alternative<Segment>(*message) ? 1U : 0U;
+    } catch (const Error&) {  // of the files that are too many
+    }
+    return count;
+  }
+
+  void apply(End& end, const Message& message, std::vector<UsePtr>& back) {
+    if (const auto* const hello = std::get_if<Hello>(&message)) {
+      end.lender.open_window(hello->window);
+      end.greeted = true;
+    } else if (const auto* const segment = std::get_if<Segment>(&message)) {
+      ForeignSegment described;
+      std::memcpy(&described, segment->descriptor.data(), sizeof described);
+      end.borrower.add(segment->number, described);
+    } else if (const auto* const grant = std::get_if<Grant>(&message)) {
+      end.arrived.push_back({grant->number, grant->segment, end.borrower.arrive(*grant).slot});
+    } else if (const auto* const releases = std::get_if<Releases>(&message)) {
+      for (std::size_t i = 0; i < releases->size(); ++i) back.push_back(end.lender.release((*releases)[i]));
+    } else if (const auto* const credit = std::get_if<Credit>(&message)) {
+      end.lender.credit(credit->buffers);
+    } else if (const auto* const retire = std::get_if<Retire>(&message)) {
+      tell_of_end(end.process, end.borrower.retire(retire->segment).id);
+    }
+  }
+
+  void take(End& end) {
+    if (end.arrived.empty()) return;
+    const Arrival next = end.arrived.front();
+    end.arrived.pop_front();
+    end.borrower.take();
+    end.borrower.opened(next.segment);
+    auto loan = std::make_shared<Loan>(end.shared_from_this(), *next.slot, next.grant);
+    if (!alive_[end.peer.lock()->process]) loan->orphan();
+    held_[end.process].push_back(std::move(loan));
+  }
+
+  void drop(std::size_t process) {
+    auto& held = held_[process];
+    if (held.empty()) return;
+    const auto at = held.begin() + static_cast<std::ptrdiff_t>(draw(held.size()));
+    const UsePtr dropped = std::move(*at);
+    held.erase(at);
+  }
+
+  // The driver has the memory back, and gives it again as another segment.
+  void renew(std::size_t slot) {
+    if (slots_[slot].users != 0) return;
+    tell_of_end(owner_of(slot), slots_[slot].id);
+    slots_[slot].id = {1, ++last_id_};
+  }
+
+  void tell_of_end(std::size_t process, spi::SegmentId id) {
+    for (const auto& end : ends_) {
+      if (end->process != process) continue;
+      if (const auto number = end->lender.ended(id)) end->retired.push_back(*number);
+    }
+  }
+
+  // Nobody keeps what a dead process had lent, whether it was its own or passed on.
+  void die(std::size_t process) {
+    alive_[process] = false;
+    for (const auto& end : ends_) {
+      if (end->process != process) continue;
+      for (Loan* const loan : end->loans) loan->orphan();
+      for (Loan* const loan : end->peer.lock()->loans) loan->orphan();
+      (void)hang_up(*end);
+      end->arrived.clear();
+    }
+    held_[process].clear();
+  }
+
+  // What came before can still be taken.
+  static void hang_up(End& end) {
+    end.gone = true;
+    end.incoming.clear();
+    const auto back = end.lender.end();
+    (void)end.borrower.end();
+    end.retired.clear();
+  }
+
+  void settle(End& end) {
+    if (!alive_[end.process]) return;
+    while (!end.incoming.empty() && !end.gone) deliver(end);
+    deliver(end);
+    while (!end.arrived.empty()) take(end);
+    held_[end.process].clear();
+    pay(end, false);
+  }
+
+  std::mt19937_64 random_;
+  std::array<Slot, 2 * processes> slots_{};
+  std::uint64_t last_id_ = 0;
+  static constexpr std::array<bool, processes> all_alive{true, true, true};
+  std::array<bool, processes> alive_ = all_alive;
+  std::vector<std::shared_ptr<End>> ends_;
+  std::array<std::vector<UsePtr>, processes> held_;
+};
+
+TEST(ChannelSimulation, NothingIsUsedTwiceAndEverythingComesBack) {
+  const char* const chosen = std::getenv("WEIR_CHANNEL_SEED");
+  const std::uint64_t first = chosen ? std::strtoull(chosen, nullptr, 10) : 1;
+  const std::uint64_t last = chosen ? first : 100000;
+  for (std::uint64_t seed = first; seed <= last && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("WEIR_CHANNEL_SEED=" + std::to_string(seed));
+    try {
+      World(seed).run();
+    } catch (const Error& error) {
+      ADD_FAILURE() << "an honest peer was refused: " << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::test
