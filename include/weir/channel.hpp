@@ -72,9 +72,10 @@ class WEIR_API Channel {
   /// peer does not make room within `timeout`. A call that throws has sent nothing.
   void send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload = {},
             std::chrono::milliseconds timeout = endless);
-  /// The same for several buffers, with as few calls of the system as possible. Up to `timeout` for all of them. When
-  /// this throws, the first ones may have been sent.
-  void send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout = endless);
+  /// The same for several buffers, with as few calls of the system as possible. Return how many were sent: fewer than
+  /// all only if `timeout` passed, which throws when it was none. When this throws anything else, the first ones may
+  /// have been sent.
+  std::size_t send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout = endless);
 
   /// Return the next buffer that the peer sent, usable on `stream` at once. Memory is opened on the device of `stream`
   /// if that device can open it. Throws timed_out; peer_gone once the peer has ended and what it sent before has been

@@ -13,6 +13,7 @@
 #include "weir/adaptors/tracking.hpp"
 #include "weir/buffer.hpp"
 #include "weir/callback_resource.hpp"
+#include "weir/channel.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/device.hpp"
 #include "weir/device_vector.hpp"

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "channel.hpp"
 #include "integers.hpp"
 
 // A Descriptor cannot be copied, but its vector of owned file descriptors claims to be copyable.
@@ -135,6 +136,7 @@ void bind_ipc(nb::module_& m) {
       },
       nb::arg("descriptor"), nb::kw_only(), nb::arg("stream"),
       "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");
+  bind_channels(sub);
 }
 
 }  // namespace weir::python

@@ -3,13 +3,20 @@
 
     weir.ipc.send(socket, buffer.ipc_descriptor(stream=stream))          # one process
     buffer = weir.ipc.open(weir.ipc.receive(socket), stream=stream)      # the other
+
+Many buffers go over a Channel, which takes each segment across once:
+
+    channel.send(buffer, stream=stream, payload=b"frame 7")              # one process
+    buffer, payload = channel.receive(stream=stream)                     # the other
 """
 
 from ._weir import ipc as _ipc
 
+Channel = _ipc.Channel
+ChannelStats = _ipc.ChannelStats
 Descriptor = _ipc.Descriptor
 open = _ipc.open
 receive = _ipc.receive
 send = _ipc.send
 
-__all__ = ["Descriptor", "open", "receive", "send"]
+__all__ = ["Channel", "ChannelStats", "Descriptor", "open", "receive", "send"]

@@ -31,6 +31,69 @@ class Descriptor:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+class ChannelStats:
+    """What a channel holds at a moment."""
+
+    @property
+    def lent(self) -> int:
+        """Buffers that the peer has not given back."""
+
+    @property
+    def borrowed(self) -> int:
+        """Buffers of the peer that are not closed here."""
+
+    @property
+    def waiting(self) -> int:
+        """Buffers of the peer that nobody has received yet."""
+
+    @property
+    def known(self) -> int:
+        """Segments of this process that the peer was told of."""
+
+    @property
+    def opened(self) -> int:
+        """Segments that the peer told of."""
+
+class Channel:
+    """One end of a connection over which two processes lend each other buffers. The connection is the lease: when the
+    peer's process ends, everything that it borrowed comes back."""
+
+    def __init__(self, socket: int | _HasFileno, *, window: int = 256) -> None:
+        """Speak over a connected Unix-domain socket of type SOCK_SEQPACKET, of which this takes a duplicate. The peer
+        may send `window` buffers ahead."""
+
+    @staticmethod
+    def pair(*, window: int = 256) -> tuple[Channel, Channel]:
+        """Two channels that are connected with each other."""
+
+    def send(
+        self, buffer: Buffer, *, stream: Stream, payload: bytes = b"", timeout: float | None = None
+    ) -> None:
+        """Lend `buffer` to the peer, with up to 256 bytes beside it. The peer's stream waits for what was put on
+        `stream`. `timeout` in seconds; Ctrl-C ends the wait."""
+
+    def send_all(
+        self, parcels: Sequence[tuple[Buffer, bytes]], *, stream: Stream, timeout: float | None = None
+    ) -> int:
+        """The same for a list of (buffer, payload), with as few system calls as possible. Return how many were sent:
+        fewer than all only if `timeout` passed."""
+
+    def receive(self, *, stream: Stream, timeout: float | None = None) -> tuple[Buffer, bytes]:
+        """Return the next buffer that the peer sent, usable on `stream`, and its payload. `timeout` in seconds; Ctrl-C
+        ends the wait. Raises Error: timed_out, peer_gone, corrupt_descriptor."""
+
+    @property
+    def stats(self) -> ChannelStats:
+        """Counts of both directions."""
+
+    def close(self) -> None:
+        """Send and receive nothing any more. What was lent and borrowed stays valid."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
 def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
     """Send over a connected Unix-domain socket, in one message."""
 

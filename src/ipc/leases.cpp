@@ -21,6 +21,7 @@
 #include "base/library_thread.hpp"
 #include "base/never_ends.hpp"
 #include "ipc/file_pairs.hpp"
+#include "ipc/lent_out.hpp"
 #include "memory/lent.hpp"
 #include "stream/release_queue.hpp"
 #include "weir/error.hpp"
@@ -193,7 +194,7 @@ const ForkStep step(0, [](spi::ForkMoment moment) noexcept { leases().fork(momen
 }  // namespace
 
 spi::UniqueFd grant_lease(Buffer buffer) {
-  answer_for_lent(&settle_leases);
+  answer_for_lent(&settle_lent_out);
   return leases().grant(std::move(buffer));
 }
 

@@ -9,7 +9,7 @@ namespace weir::detail {
 /// nothing to look at.
 using SettleLent = bool (*)();
 
-/// Have settle_lent() call `settle` from now on. There is room for one function, because there is one way of lending.
+/// Have settle_lent() call `settle` from now on. There is room for one function, which knows every way of lending.
 void answer_for_lent(SettleLent settle) noexcept;
 
 /// Have all memory that was returned before this call given back to its resource. Return false when nothing is lent.

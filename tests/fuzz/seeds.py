@@ -268,7 +268,52 @@ ARENAS = {
     "all_addresses": b"\1" + (open_addresses(250) + SETTLE[True]) * 4 + (open_addresses(90, False) + SETTLE[False]) * 3,
 }
 
-CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
+
+def message(kind, body):
+    body += bytes(-(len(body) + 4) % 8)
+    return struct.pack("<HH", kind, (len(body) + 4) // 8) + body
+
+
+def packet(*messages, files=0):
+    body = b"".join(messages)
+    return bytes([files]) + struct.pack("<H", len(body)) + body
+
+
+def grant(number=1, segment=1, offset=0, size=1, payload=b"", waits=0, reserved=0):
+    return message(4, struct.pack("<IQQQIHH", segment, number, offset, size, reserved, len(payload), waits) + payload)
+
+
+def releases(*numbers):
+    return message(5, struct.pack(f"<I{len(numbers)}Q", len(numbers), *numbers))
+
+
+HELLO = message(1, struct.pack("<II", 1, 16))
+SEGMENT = [message(2, struct.pack("<I", n) + b"\x64" + bytes(255)) for n in range(8)]
+READY, BYE = message(3, bytes(4)), message(8, bytes(4))
+FIRST, SECOND = 1 << 32, (1 << 32) + 1
+CHANNELS = {
+    "hello": packet(HELLO),
+    "all": packet(HELLO, SEGMENT[1], READY, grant(payload=b"hello", waits=1), releases(FIRST, SECOND),
+                  message(6, struct.pack("<I", 2)), message(7, struct.pack("<I", 1)), BYE, files=2),
+    "two_packets": packet(HELLO) + packet(SEGMENT[1], files=1) + packet(grant()) + packet(releases(FIRST)),
+    "released_twice": packet(releases(FIRST, FIRST)),
+    "too_many": packet(SEGMENT[1], *[grant(n) for n in range(6)], files=1),
+    "too_many_segments": packet(*SEGMENT[1:7], files=6),
+    "outside": packet(SEGMENT[1], grant(offset=99, size=2), files=1),
+    "overflow": packet(SEGMENT[1], grant(offset=2**64 - 1, size=2), files=1),
+    "credit": packet(message(6, struct.pack("<I", 3))),
+    "retired": packet(SEGMENT[1], message(7, struct.pack("<I", 1)), grant(), files=1),
+    "reserved": packet(SEGMENT[1], grant(reserved=1), files=1),
+    "no_file": packet(SEGMENT[1]),
+    "one_file_more": packet(HELLO, files=1),
+    "unknown": packet(message(9, bytes(4))),
+    "empty_message": packet(bytes(8)),
+    "longer_than_the_packet": packet(struct.pack("<HHI", 8, 2, 0)),
+    "many_releases": packet(message(5, struct.pack("<IQ", 0xffffffff, FIRST))),
+    "payload": packet(SEGMENT[1], grant(payload=bytes(256)), files=1),
+}
+
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
            "trace": TRACES, "spec": SPECS, "arena": ARENAS}
 
 

@@ -16,6 +16,7 @@
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/pool.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/ipc.hpp"
 
@@ -139,6 +140,38 @@ TEST_P(Channels, TheReceiversStreamWaitsForTheSenders) {
   EXPECT_BYTES(seen, pattern(5000, 1));
 }
 
+TEST_P(Channels, WorkOfOtherStreamsComesFirst) {
+  auto [here, there] = make_channels();
+  Buffer buffer = filled(repeat(5000, 0x11));
+  const Stream other(host_device());
+  Gate gate;
+  gate.hold(other);
+  buffer.fill(std::uint8_t{0x22}, other);
+  here.send(buffer, stream);
+  const Buffer borrowed = there.receive(stream, limit).buffer;
+  Bytes seen(5000);
+  borrowed.copy_to(std::span(seen), stream);
+  EXPECT_FALSE(stream.done());
+  gate.open();
+  stream.synchronize();
+  EXPECT_BYTES(seen, repeat(5000, 0x22));
+}
+
+// The pool asks for what came back before it says that there is none.
+TEST_P(Channels, MemoryThatCameBackIsThereForTheNextRequest) {
+  const auto pool = make_pool(resource, {.limit = 32 << 20, .exportable = true});
+  auto [here, there] = make_channels();
+  for (int i = 0; i < 20; ++i) {
+    Buffer most = pool->allocate(20 << 20, stream);
+    here.send(most, stream);
+    most.close();
+    EXPECT_FALSE(pool->try_allocate(20 << 20, stream)) << "it is lent";
+    there.receive(stream, limit).buffer.close();
+    stream.synchronize();
+    await_releases();
+  }
+}
+
 TEST_P(Channels, ASegmentThatEndsIsClosedByTheReceiver) {
   auto [here, there] = make_channels();
   for (int i = 0; i < 5; ++i) {
@@ -158,7 +191,7 @@ TEST_P(Channels, OneCallSendsMany) {
   auto [here, there] = make_channels();
   std::vector<ipc::Parcel> parcels;
   for (std::size_t i = 0; i < 1000; ++i) parcels.push_back({filled(pattern(64, static_cast<std::uint32_t>(i))), payload(i % 257)});
-  const Thread sender([&, &from = here] { from.send(parcels, stream, limit); });
+  const Thread sender([&, &from = here] { EXPECT_EQ(from.send(parcels, stream, limit), 1000U); });
   for (std::size_t i = 0; i < 1000; ++i) {
     const ipc::Parcel parcel = there.receive(stream, limit);
     EXPECT_EQ(parcel.payload, payload(i % 257));
@@ -215,6 +248,10 @@ TEST_P(Channels, APeerThatTakesNothingKeepsNobodyForLonger) {
   EXPECT_EQ(silent.stats().waiting, 3U);
   (void)silent.receive(stream, limit);
   other.send(buffer, stream, {}, limit);
+  std::vector<ipc::Parcel> three;
+  for (int i = 0; i < 3; ++i) three.push_back({buffer.share(), {}});
+  EXPECT_EQ(other.send(three, stream, 5ms), 1U) << "there was room for one more";
+  EXPECT_ERROR(other.send(three, stream, 5ms), Errc::timed_out, "ipc::Channel");
   EXPECT_ERROR(other.receive(stream, 5ms), Errc::timed_out, "in time");
 }
 

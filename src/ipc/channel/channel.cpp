@@ -66,14 +66,14 @@ std::pair<spi::UniqueFd, spi::UniqueFd> Channel::make_sockets() {
 void Channel::send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload,
                    std::chrono::milliseconds timeout) {
   const Outgoing one{&buffer, payload};
-  state_->link->send({&one, 1}, stream, Deadline(timeout));
+  (void)state_->link->send({&one, 1}, stream, Deadline(timeout));
 }
 
-void Channel::send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout) {
+std::size_t Channel::send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout) {
   std::vector<Outgoing> all;
   all.reserve(parcels.size());
   for (const Parcel& parcel : parcels) all.push_back({&parcel.buffer, parcel.payload});
-  state_->link->send(all, stream, Deadline(timeout));
+  return state_->link->send(all, stream, Deadline(timeout));
 }
 
 Parcel Channel::receive(const Stream& stream, std::chrono::milliseconds timeout) {

@@ -213,7 +213,7 @@ void Link::refuse_arrived(Dropped& dropped) {
 
 // ---- sending --------------------------------------------------------------------------------------------------------
 
-void Link::send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline) {
+std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline) {
   constexpr const char* operation = "ipc::Channel::send";
   if (inherited()) throw Error(Errc::unsupported, "ipc::Channel: the parent of this process has the connection");
   (void)stream.state();
@@ -226,28 +226,14 @@ void Link::send(std::span<const Outgoing> buffers, const Stream& stream, const D
   }
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
   const bool waits = !stream.record().done();
-  while (!buffers.empty()) {
-    {
-      Lock lock(state_);
-      for (; !(ended_ || peer_closed_ || closed_) && lender_.room() == 0; wait(lock, deadline, false)) {}
-    }
-    std::unique_lock sending(sending_, std::defer_lock);
-    if (deadline.endless()) {
-      sending.lock();
-    } else if (!sending.try_lock_until(deadline.at())) {
-      time_out("another thread is sending");
-    }
+  std::size_t done = 0;
+  while (done < buffers.size()) {
     try {
-      const std::size_t count = compose(buffers, waits, stream);
-      if (count != 0) put_on_socket(deadline);
-      buffers = buffers.subspan(count);
-    } catch (...) {
-      Dropped dropped;
-      const Lock lock(state_);
-      unsent(dropped);
-      throw;
+      done += send_some(buffers.subspan(done), waits, stream, deadline);
+    } catch (const Error& error) {
+      if (done == 0 || error.code() != Errc::timed_out) throw;
+      break;
     }
-    sending.unlock();
     pay_debts();  // what another thread could not send meanwhile
   }
   bool watch = false;
@@ -257,10 +243,36 @@ void Link::send(std::span<const Outgoing> buffers, const Stream& stream, const D
     watched_ = watched_ || watch;
   }
   if (watch) ask_watcher();
+  return done;
 }
 
-// Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are: none if
-// another thread was faster. The caller holds sending_.
+// Send one packet. Return how many buffers it has: none if another thread was faster.
+std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream,
+                            const Deadline& deadline) {
+  {
+    Lock lock(state_);
+    for (; !(ended_ || peer_closed_ || closed_) && lender_.room() == 0; wait(lock, deadline, false)) {}
+  }
+  std::unique_lock sending(sending_, std::defer_lock);
+  if (deadline.endless()) {
+    sending.lock();
+  } else if (!sending.try_lock_until(deadline.at())) {
+    time_out("another thread is sending");
+  }
+  try {
+    const std::size_t count = compose(buffers, waits, stream);
+    if (count != 0) put_on_socket(deadline);
+    return count;
+  } catch (...) {
+    Dropped dropped;
+    const Lock lock(state_);
+    unsent(dropped);
+    throw;
+  }
+}
+
+// Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are. The caller holds
+// sending_.
 std::size_t Link::compose(std::span<const Outgoing> buffers, bool waits, const Stream& stream) {
   Lock lock(state_);
   compose_debts();

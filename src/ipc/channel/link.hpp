@@ -78,7 +78,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual ~Link() = default;
   Link& operator=(const Link&) = delete;
 
-  void send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline);
+  std::size_t send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline);
   [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline);
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
@@ -119,6 +119,7 @@ class Link : public std::enable_shared_from_this<Link> {
              std::shared_ptr<const Event>& ready, Dropped& dropped);
   void refuse_arrived(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
+  std::size_t send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream, const Deadline& deadline);
   std::size_t compose(std::span<const Outgoing> buffers, bool ready, const Stream& stream);
   void compose_debts();
   void sent() noexcept;

@@ -7,6 +7,8 @@
 #include "base/fork_mutex.hpp"
 #include "base/never_ends.hpp"
 #include "device/segment_ends.hpp"
+#include "ipc/lent_out.hpp"
+#include "memory/lent.hpp"
 
 namespace weir::detail::channel {
 namespace {
@@ -42,6 +44,7 @@ class Listed final : public Link {
 
 std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
   answer_for_segment_ends(&tell_of_end);
+  answer_for_lent(&settle_lent_out);
   auto made = std::make_shared<Listed>(std::move(socket), window);
   made->greet();
   return made;

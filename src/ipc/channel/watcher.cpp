@@ -6,8 +6,11 @@
 
 #include <array>
 #include <cerrno>
+#include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -38,6 +41,15 @@ class Watcher {
     if (asked_.size() == 1 && ::eventfd_write(bell_.get(), 1) != 0) fail_descriptor(purpose, "eventfd_write", errno);
   }
 
+  bool settle() {
+    Lock lock(mutex_);
+    if (!epoll_ || thread_ == std::this_thread::get_id()) return false;
+    const auto mine = ++rounds_asked_;
+    if (::eventfd_write(bell_.get(), 1) != 0) return false;
+    round_over_.wait(lock, [&] { return rounds_ >= mine; });
+    return true;
+  }
+
   // The child does not have the thread. The links remain the parent's.
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) return mutex_.lock();
@@ -48,6 +60,8 @@ class Watcher {
       watched_.clear();
       epoll_.reset();
       bell_.reset();
+      thread_ = {};
+      new (&round_over_) std::condition_variable;  // the old one counts waiters that exist only in the parent
     }
     mutex_.unlock();
   }
@@ -63,7 +77,9 @@ class Watcher {
     event.data.fd = bell.get();
     if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.get(), &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
     try {
-      std::thread([this] { run(); }).detach();  // it begins once it gets the lock
+      std::thread thread([this] { run(); });  // it begins once it gets the lock
+      thread_ = thread.get_id();
+      thread.detach();
     } catch (const std::system_error& error) {
       throw Error(error.code(), std::string("channel: no thread to attend to it: ") + error.what());
     }
@@ -80,8 +96,9 @@ class Watcher {
     std::vector<LinkPtr> due;
     Lock lock(mutex_);
     for (;;) {
+      const auto round = rounds_asked_;  // read before the links are
       const int epoll = epoll_.get();
-      const int timeout = watched_.empty() ? linger : -1;
+      const int timeout = rounds_asked_ != rounds_ ? 0 : watched_.empty() ? linger : -1;
       lock.unlock();
       due.clear();  // may be the end of links
       const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), timeout);
@@ -92,7 +109,10 @@ class Watcher {
         report({{error, std::generic_category()}, "channel: epoll_wait", "memory that peers borrowed stays lent"});
         break;
       }
-      if (count == 0 && asked_.empty() && watched_.empty()) break;
+      if (round == rounds_ && count == 0 && asked_.empty() && watched_.empty()) break;
+      if (round != rounds_) {
+        for (const auto& [file, link] : watched_) asked_.push_back(link);
+      }
       for (int i = 0; i < count; ++i) {
         const int file = events[static_cast<std::size_t>(i)].data.fd;
         const auto found = watched_.find(file);
@@ -108,10 +128,17 @@ class Watcher {
         lock.lock();
         watch(link, wanted);
       }
+      if (round == rounds_) continue;
+      rounds_ = round;
+      round_over_.notify_all();
+      if (rounds_asked_ == rounds_ && asked_.empty() && watched_.empty()) break;
     }
+    rounds_ = rounds_asked_;
+    round_over_.notify_all();
     const auto left = std::exchange(watched_, {});  // ends without the lock
     epoll_.reset();
     bell_.reset();
+    thread_ = {};
     lock.unlock();
   }
 
@@ -139,6 +166,9 @@ class Watcher {
   std::vector<LinkPtr> asked_;
   std::map<int, LinkPtr> watched_;  // by socket
   spi::UniqueFd epoll_, bell_;      // exist while the thread does
+  std::thread::id thread_;
+  std::condition_variable round_over_;
+  std::uint64_t rounds_asked_ = 0, rounds_ = 0;  // a round attends to all links that are watched
 };
 
 Watcher& watcher() { return never_ends<Watcher>(); }
@@ -154,5 +184,7 @@ void attend_soon(const std::shared_ptr<Link>& link) noexcept {
     report({{}, "channel", error.what()});
   }
 }
+
+bool settle_channels() { return watcher().settle(); }
 
 }  // namespace weir::detail::channel

@@ -13,4 +13,8 @@ class Link;
 /// what keeps the thread from it.
 void attend_soon(const std::shared_ptr<Link>& link) noexcept;
 
+/// Take back what peers have given back before this call. Return false when there was no connection to look at. Does
+/// nothing on the thread itself, where the end of a buffer may call this.
+bool settle_channels();
+
 }  // namespace weir::detail::channel

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir.ipc.Channel: a connection over which two processes lend each other buffers.
+
+#include "weir/channel.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "channel.hpp"
+#include "integers.hpp"
+
+namespace weir::python {
+namespace {
+
+using ipc::Channel;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds slice{100};  // of a wait; between slices, Ctrl-C is answered
+
+/// Call `attempt` with the time that it may take, until it does not time out or the whole time is over.
+template <class Attempt>
+auto patiently(std::optional<double> seconds, Attempt attempt) {
+  if (seconds && (std::isnan(*seconds) || *seconds < 0))
+    throw nb::value_error("timeout must be None or a number of seconds >= 0");
+  const auto end = seconds ? std::optional(Clock::now() + duration(*seconds, "timeout")) : std::nullopt;
+  for (;;) {
+    const auto left = end ? std::chrono::ceil<milliseconds>(*end - Clock::now()) : slice;
+    const auto now = std::clamp(left, milliseconds{0}, slice);
+    try {
+      return without_gil([&] { return attempt(now); });
+    } catch (const Error& error) {
+      if (error.code() != Errc::timed_out || (end && Clock::now() >= *end)) throw;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+spi::UniqueFd duplicate(nb::handle socket) {
+  const int fd = PyObject_AsFileDescriptor(socket.ptr());
+  if (fd < 0) throw nb::python_error();
+  spi::UniqueFd mine(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!mine) {
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+  }
+  return mine;
+}
+
+std::span<const std::byte> bytes_of(nb::bytes payload) {
+  return {reinterpret_cast<const std::byte*>(payload.c_str()), payload.size()};
+}
+
+void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::bytes payload,
+          std::optional<double> timeout) {
+  const Buffer mine = buffer.share();  // another thread may close the Python object meanwhile
+  patiently(timeout, [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now); });
+}
+
+std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*, nb::bytes>>& parcels,
+                     const Stream& stream, std::optional<double> timeout) {
+  std::vector<ipc::Parcel> mine;
+  mine.reserve(parcels.size());
+  for (const auto& [buffer, payload] : parcels) {
+    const auto bytes = bytes_of(payload);
+    mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}});
+  }
+  std::size_t sent = 0;
+  const auto end = timeout ? std::optional(Clock::now() + duration(*timeout, "timeout")) : std::nullopt;
+  while (sent < mine.size()) {
+    const auto left = end ? std::optional(std::max(0.0, std::chrono::duration<double>(*end - Clock::now()).count()))
+                          : std::nullopt;
+    try {
+      sent += patiently(left, [&](milliseconds now) { return channel.send(std::span(mine).subspan(sent), stream, now); });
+    } catch (const Error& error) {
+      if (sent == 0 || error.code() != Errc::timed_out) throw;
+      break;
+    }
+  }
+  return sent;
+}
+
+nb::tuple receive(Channel& channel, const Stream& stream, std::optional<double> timeout) {
+  auto parcel = patiently(timeout, [&](milliseconds now) { return channel.receive(stream, now); });
+  nb::bytes payload(reinterpret_cast<const char*>(parcel.payload.data()), parcel.payload.size());
+  return nb::make_tuple(std::move(parcel.buffer), std::move(payload));
+}
+
+nb::tuple pair(std::uint32_t window) {
+  auto [one, other] = Channel::make_sockets();
+  return nb::make_tuple(Channel(std::move(one), {window}), Channel(std::move(other), {window}));
+}
+
+void close(Channel& channel) {
+  without_gil([&] { channel.close(); });
+}
+
+}  // namespace
+
+void bind_channels(nb::module_& ipc) {
+  nb::class_<weir::ipc::ChannelStats>(ipc, "ChannelStats", "What a channel holds at a moment.")
+      .def_ro("lent", &weir::ipc::ChannelStats::lent, "Buffers that the peer has not given back.")
+      .def_ro("borrowed", &weir::ipc::ChannelStats::borrowed, "Buffers of the peer that are not closed here.")
+      .def_ro("waiting", &weir::ipc::ChannelStats::waiting, "Buffers of the peer that nobody has received yet.")
+      .def_ro("known", &weir::ipc::ChannelStats::known, "Segments of this process that the peer was told of.")
+      .def_ro("opened", &weir::ipc::ChannelStats::opened, "Segments that the peer told of.");
+  nb::class_<Channel>(ipc, "Channel", "One end of a connection over which two processes lend each other buffers.")
+      .def(
+          "__init__",
+          [](Channel* self, nb::handle socket, std::uint32_t window) {
+            new (self) Channel(duplicate(socket), {window});
+          },
+          nb::arg("socket"), nb::kw_only(), nb::arg("window") = weir::ipc::ChannelOptions{}.window,
+          "Speak over a connected Unix-domain socket of type SOCK_SEQPACKET, of which this takes a duplicate. The peer "
+          "may send `window` buffers ahead.")
+      .def_static("pair", &pair, nb::kw_only(), nb::arg("window") = weir::ipc::ChannelOptions{}.window,
+                  "Two channels that are connected with each other.")
+      .def("send", &send, nb::arg("buffer"), nb::kw_only(), nb::arg("stream"), nb::arg("payload") = nb::bytes("", 0),
+           nb::arg("timeout") = nb::none(),
+           "Lend `buffer` to the peer, with up to 256 bytes beside it. The peer's stream waits for what was put on "
+           "`stream`. `timeout` in seconds; Ctrl-C ends the wait.")
+      .def("send_all", &send_all, nb::arg("parcels"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+           "The same for a list of (buffer, payload), with as few system calls as possible. Return how many were sent: "
+           "fewer than all only if `timeout` passed.")
+      .def("receive", &receive, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+           "Return the next buffer that the peer sent, usable on `stream`, and its payload. `timeout` in seconds; "
+           "Ctrl-C ends the wait. Raises Error: timed_out, peer_gone, corrupt_descriptor.")
+      .def_prop_ro("stats", &Channel::stats, "Counts of both directions.")
+      .def("close", &close, "Send and receive nothing any more. What was lent and borrowed stays valid.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](Channel& channel, const nb::args&) { close(channel); });
+}
+
+}  // namespace weir::python
