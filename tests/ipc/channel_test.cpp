@@ -189,13 +189,14 @@ TEST_P(Channels, ASegmentThatEndsIsClosedByTheReceiver) {
 
 TEST_P(Channels, OneCallSendsMany) {
   auto [here, there] = make_channels();
+  const Buffer all = filled(pattern(64000, 5));
   std::vector<ipc::Parcel> parcels;
-  for (std::size_t i = 0; i < 1000; ++i) parcels.push_back({filled(pattern(64, static_cast<std::uint32_t>(i))), payload(i % 257)});
+  for (std::size_t i = 0; i < 1000; ++i) parcels.push_back({all.slice(64 * i, 64), payload(i % 257)});
   const Thread sender([&, &from = here] { EXPECT_EQ(from.send(parcels, stream, limit), 1000U); });
   for (std::size_t i = 0; i < 1000; ++i) {
     const ipc::Parcel parcel = there.receive(stream, limit);
     EXPECT_EQ(parcel.payload, payload(i % 257));
-    EXPECT_BYTES(read(parcel.buffer, stream), pattern(64, static_cast<std::uint32_t>(i)));
+    EXPECT_BYTES(read(parcel.buffer, stream), part(pattern(64000, 5), 64 * i, 64));
   }
   EXPECT_TRUE(all_comes_back(here));
 }
