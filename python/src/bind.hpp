@@ -32,6 +32,7 @@ void bind_adaptors(nb::module_& m);
 void bind_statistics(nb::module_& m);
 void bind_tracking(nb::module_& m);
 void bind_failure_callbacks(nb::module_& m);
+void bind_callback_resources(nb::module_& m);
 void bind_buffers(nb::module_& m);
 void bind_padding(nb::module_& m);
 void bind_tensors(nb::module_& m);
@@ -58,6 +59,23 @@ class WithoutGil {
 
  private:
   PyThreadState* state_;
+};
+
+/// Stop this thread, which Python ends because the interpreter has ended. Python before 3.14 does so by unwinding the
+/// stack, which may not pass functions of C++.
+[[noreturn]] void wait_for_the_end_of_the_process() noexcept;
+
+/// Takes the GIL on any thread, for as long as this lives.
+class WithGil {
+ public:
+  /// Return with the GIL; or never, where the interpreter ends first.
+  WithGil() noexcept;
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+  ~WithGil() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
 };
 
 /// Run `f` without the GIL. Nothing in it may touch a Python object that another thread can reach.

@@ -5,13 +5,10 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
-#include <atomic>
-#include <memory>
 #include <utility>
-#include <vector>
 
+#include "functions.hpp"
 #include "integers.hpp"
-#include "owners.hpp"
 
 namespace weir::python {
 namespace {
@@ -23,58 +20,25 @@ struct KeptFailure {
   Shortage shortage;
 };
 
-/// A Python function that weir may call and drop on any thread.
-class Function {
- public:
-  explicit Function(nb::handle function) : function_(function) {}
-  Function(const Function&) = delete;
-  Function& operator=(const Function&) = delete;
-  ~Function() { drop(); }
-
-  /// Call the function with the GIL. An exception of Python passes through weir to the caller of `allocate`.
-  bool operator()(const AllocationFailure& f) const {
-    if (!Py_IsInitialized()) return false;
-    const nb::gil_scoped_acquire gil;
-    if (dropped_) return false;
-    const nb::object function = nb::borrow(function_.object());
-    const nb::object again = function(KeptFailure{f.bytes, f.alignment, f.attempt, f.stream, f.shortage});
-    const int yes = PyObject_IsTrue(again.ptr());
-    if (yes < 0) throw nb::python_error();
-    return yes != 0;
-  }
-
-  /// Drop the reference. Every request is refused from then on.
-  void drop() noexcept {
-    if (!dropped_.exchange(true)) function_.drop();
-  }
-
- private:
-  Owner function_;
-  std::atomic<bool> dropped_ = false;
-};
-
-/// All functions that there are. Only threads with the GIL touch the list. It is never destroyed.
-std::vector<std::weak_ptr<Function>>& functions() {
-  static auto& all = *new std::vector<std::weak_ptr<Function>>;
-  return all;
-}
-
-/// What a function refers to often owns buffers of the resource that owns the function. The garbage collector cannot
-/// see such a circle, so it is opened when the interpreter ends.
-void drop_functions() {
-  for (const auto& one : std::exchange(functions(), {}))
-    if (const auto function = one.lock()) function->drop();
+/// Call the function. An exception of Python passes through weir to the caller of `allocate`. When Python ends, every
+/// request is refused.
+bool ask(const Function& function, const AllocationFailure& f) {
+  if (!Py_IsInitialized()) return false;
+  const WithGil gil;
+  const nb::object callback = function.get();
+  if (!callback) return false;
+  const nb::object again = call(callback, KeptFailure{f.bytes, f.alignment, f.attempt, f.stream, f.shortage});
+  const int yes = PyObject_IsTrue(again.ptr());
+  if (yes < 0) throw nb::python_error();
+  return yes != 0;
 }
 
 ResourcePtr make(ResourcePtr upstream, nb::handle function, const Int& max_attempts) {
-  if (PyCallable_Check(function.ptr()) == 0) wrong_type(function, "callback", "callable");
+  auto shared = function_of(function, "callback");
   const FailureCallbackOptions options{.max_attempts = count(max_attempts, "max_attempts")};
-  auto shared = std::make_shared<Function>(function);
-  std::erase_if(functions(), [](const auto& one) { return one.expired(); });
-  functions().push_back(shared);
   return without_gil([&] {
     return make_failure_callback(
-        std::move(upstream), [shared = std::move(shared)](const AllocationFailure& f) { return (*shared)(f); },
+        std::move(upstream), [shared = std::move(shared)](const AllocationFailure& f) { return ask(*shared, f); },
         options);
   });
 }
@@ -115,7 +79,6 @@ void bind_failure_callbacks(nb::module_& m) {
         "threads at once; it may close, allocate and trim. An exception of it reaches the caller of allocate. The "
         "resource keeps `callback` alive until the interpreter ends, and the garbage collector cannot see that: let it "
         "refer weakly to the resource and to Buffers of it.");
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&drop_functions));
 }
 
 }  // namespace weir::python

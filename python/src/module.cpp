@@ -3,6 +3,7 @@
 
 #include "bind.hpp"
 #include "dlpack_names.hpp"
+#include "functions.hpp"
 #include "weir/version.hpp"
 
 namespace weir::python {
@@ -39,6 +40,7 @@ NB_MODULE(_weir, m) {
   weir::python::bind_statistics(m);
   weir::python::bind_tracking(m);
   weir::python::bind_failure_callbacks(m);
+  weir::python::bind_callback_resources(m);
   weir::python::bind_padding(m);
   weir::python::bind_tensors(m);
   weir::python::bind_exchange(m);
@@ -48,4 +50,5 @@ NB_MODULE(_weir, m) {
   weir::python::bind_ipc(m);
   weir::python::bind_command_line(m);
   weir::python::refuse_pickling(m);
+  weir::python::drop_functions_at_exit();
 }

@@ -9,6 +9,7 @@
 #include "dtype.hpp"
 #include "extents.hpp"
 #include "integers.hpp"
+#include "owners.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/host.hpp"
 
@@ -113,7 +114,9 @@ void bind_resources(nb::module_& m) {
           "trim",
           [](MemoryResource& r, const Int& keep) {
             const std::size_t bytes = count(keep, "bytes_to_keep");
-            return without_gil([&] { return r.trim(bytes); });
+            const std::size_t given_back = without_gil([&] { return r.trim(bytes); });
+            make_pending_calls();
+            return given_back;
           },
           nb::arg("bytes_to_keep") = 0, "Give back unused memory; the bytes given back.")
       .def("__repr__", [](nb::handle self) {

@@ -12,6 +12,9 @@ buffer: weir.Buffer = pool.allocate(np.int64(1 << 10), stream=stream)
 buffer.fill(1.5, stream=stream, dtype="float32")
 copied: weir.Buffer = buffer.copy_to(stream=stream)
 read: bytearray = buffer.copy_to(bytearray(1 << 10), stream=stream)
+own: weir.MemoryResource = weir.make_callback_resource(
+    device, lambda size, stream: pool.allocate(size, stream=stream).device_address, lambda address, size: None
+)
 
 needs = weir.PaddingNeeds(100, aligned_to=weir.elements_per_line("float32"))
 padded: tuple[int, ...] = weir.padded_shape([weir.PaddingNeeds(3), needs.unite(weir.PaddingNeeds(100, multiple_of=8))])

@@ -567,6 +567,27 @@ def make_failure_callback(
     alive, and the garbage collector cannot see that: let it refer to the resource weakly.
     """
 
+def make_callback_resource(
+    device: Device,
+    allocate: Callable[[int, Stream], int | None],
+    deallocate: Callable[[int, int], object],
+    *,
+    name: str = "callback",
+    host_accessible: bool | None = None,
+    device_accessible: bool = True,
+) -> MemoryResource:
+    """
+    Resource over two functions. `allocate(size, stream)` returns the address of `size` (> 0) bytes, a multiple of 256,
+    that may be used on `stream` at once. None or MemoryError says that memory is exhausted; any other exception reaches
+    the caller of allocate. `deallocate(address, size)` takes the memory back when no use of it is left on any stream.
+    It runs soon after that on a thread that has the GIL, and its exceptions go to sys.unraisablehook. Both may
+    run on several threads at once, and none of weir's locks is held meanwhile. The host reaches the memory if
+    `host_accessible` says so; None says so for the host's own. Each Buffer costs a call of each function, so put a pool
+    over this. The resource keeps the functions alive until the interpreter ends, and the garbage collector cannot see
+    that: let them refer weakly to the resource and to Buffers of it. Memory that lives longer than the interpreter is
+    left to the end of the process.
+    """
+
 class PaddingNeeds:
     """What the users of one dimension of an array ask of its padded extent, in elements. A value: each user states its
     needs, and `unite` makes of them the needs of all."""
