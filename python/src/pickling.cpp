@@ -22,6 +22,7 @@ constexpr Refusal refusals[] = {
      "its buffer for another process"},
     {"HostMirror", "it owns memory. Use copy_to(stream=stream) of one side for a copy of the bytes"},
     {"MirroredBuffer", "it owns memory. Use read() for the bytes, and copy(index).copy_to(stream=stream) for a copy"},
+    {"DeviceVector", "it owns memory. Use copy_to(stream=stream) for a copy of the elements"},
     {"MemoryResource", "it belongs to this process. Pass the object itself on, and make a resource in each process"},
     {"Stream", "it belongs to this process. Pass the object itself on, and make a stream in each process"},
     {"Event",

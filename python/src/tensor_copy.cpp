@@ -12,11 +12,6 @@
 namespace weir::python {
 namespace {
 
-std::span<const std::byte> bytes_of(const Tensor& array) {
-  const Layout& layout = array.layout();
-  return {array.buffer().host_data() + layout.byte_offset, layout.bytes_needed() - layout.byte_offset};
-}
-
 /// Return a copy of an array of the host, row-major without gaps. It is complete.
 Tensor snapshot(const Tensor& array) {
   const Stream& stream = host_stream();
@@ -44,17 +39,6 @@ void copy_from_host(Tensor& dst, const Tensor& array, const Stream& stream) {
   without_gil([&] { dst.copy_from(copy, stream); });
 }
 
-void copy_from(const Tensor& self, nb::handle source, const Stream& stream) {
-  Tensor dst = open_tensor(self, "Tensor.copy_from");
-  if (const std::optional<Tensor> src = weir_tensor(source, "Tensor.copy_from")) {
-    without_gil([&] { dst.copy_from(*src, stream); });
-    return;
-  }
-  const HostArray array = host_array(source, "src", Access::read);
-  copy_from_host(dst, array.tensor, stream);
-  if (array.give_up) array.give_up();
-}
-
 /// Copy to an array of the host, which stays locked until the stream has passed the copy.
 void copy_to_host(const Tensor& src, const HostArray& array, const Stream& stream) {
   const bool done = without_gil([&] {
@@ -65,14 +49,12 @@ void copy_to_host(const Tensor& src, const HostArray& array, const Stream& strea
   done ? array.give_up() : stream.call(array.give_up);
 }
 
+void copy_from(const Tensor& self, nb::handle source, const Stream& stream) {
+  copy_elements_from(open_tensor(self, "Tensor.copy_from"), source, stream);
+}
+
 nb::object copy_to(const Tensor& self, nb::object target, const Stream& stream) {
-  const Tensor src = open_tensor(self, "Tensor.copy_to");
-  if (target.is_none()) return nb::cast(without_gil([&] { return src.copy_to(stream); }));
-  if (const std::optional<Tensor> dst = weir_tensor(target, "Tensor.copy_to"))
-    without_gil([&] { src.copy_to(*dst, stream); });
-  else
-    copy_to_host(src, host_array(target, "dst", Access::write), stream);
-  return target;
+  return copy_elements_to(open_tensor(self, "Tensor.copy_to"), std::move(target), stream);
 }
 
 [[noreturn]] void set_item(const Tensor&, nb::handle, nb::handle) {
@@ -82,6 +64,36 @@ nb::object copy_to(const Tensor& self, nb::object target, const Stream& stream) 
 }
 
 }  // namespace
+
+std::span<const std::byte> bytes_of(const Tensor& array) {
+  const Layout& layout = array.layout();
+  return {array.buffer().host_data() + layout.byte_offset, layout.bytes_needed() - layout.byte_offset};
+}
+
+Tensor complete_rows(const Tensor& array) {
+  if (!array.layout().is_compact()) return snapshot(array);
+  complete_on_host(array.buffer());
+  return array.share();
+}
+
+void copy_elements_from(Tensor dst, nb::handle source, const Stream& stream) {
+  if (const std::optional<Tensor> src = weir_tensor(source, "Tensor.copy_from")) {
+    without_gil([&] { dst.copy_from(*src, stream); });
+    return;
+  }
+  const HostArray array = host_array(source, "src", Access::read);
+  copy_from_host(dst, array.tensor, stream);
+  if (array.give_up) array.give_up();
+}
+
+nb::object copy_elements_to(const Tensor& src, nb::object target, const Stream& stream) {
+  if (target.is_none()) return nb::cast(without_gil([&] { return src.copy_to(stream); }));
+  if (const std::optional<Tensor> dst = weir_tensor(target, "Tensor.copy_to"))
+    without_gil([&] { src.copy_to(*dst, stream); });
+  else
+    copy_to_host(src, host_array(target, "dst", Access::write), stream);
+  return target;
+}
 
 void bind_tensor_copies(nb::class_<Tensor>& c) {
   c.def("copy_to", &copy_to, nb::arg("dst").none() = nb::none(), nb::kw_only(), nb::arg("stream"),

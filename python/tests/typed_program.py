@@ -16,6 +16,12 @@ own: weir.MemoryResource = weir.make_callback_resource(
     device, lambda size, stream: pool.allocate(size, stream=stream).device_address, lambda address, size: None
 )
 
+with weir.DeviceVector(pool, "float32", stream=stream) as vector:
+    vector.push(np.zeros(3, np.float32), stream=stream)
+    vector.append(1.5, stream=stream)
+    grown: weir.Tensor = vector.tensor
+    out: np.ndarray[tuple[int], np.dtype[np.float32]] = vector.copy_to(np.zeros(2, np.float32), stream=stream, first=1)
+
 needs = weir.PaddingNeeds(100, aligned_to=weir.elements_per_line("float32"))
 padded: tuple[int, ...] = weir.padded_shape([weir.PaddingNeeds(3), needs.unite(weir.PaddingNeeds(100, multiple_of=8))])
 tensor: weir.Tensor = pool.allocate_tensor((3, 100), np.float32, stream=stream, padded_shape=padded)

@@ -939,6 +939,113 @@ class Buffer:
     ) -> Buffer:
         """Buffer over memory that `owner` keeps alive; it is dropped when all uses are complete."""
 
+class DeviceVector:
+    """Array of one dimension whose size changes in stream order. Every call takes place in order of the stream that it
+    names, and does not wait; calls on different streams need waits between them. Growth allocates new memory and copies
+    the elements; the old memory is reused after every recorded use. New elements have no value until something writes
+    them. A call that raises has changed no element."""
+
+    def __init__(
+        self, resource: MemoryResource, dtype: object = "uint8", size: SupportsIndex = 0, *, stream: Stream
+    ) -> None:
+        """Allocate `size` elements from `resource`. Raises OutOfMemory; ValueError for what is no element type."""
+
+    @property
+    def size(self) -> int:
+        """elements; 0 when closed"""
+
+    @property
+    def capacity(self) -> int:
+        """elements that there is memory for; 0 when closed"""
+
+    @property
+    def dtype(self) -> str:
+        """for example 'float32'"""
+
+    @property
+    def itemsize(self) -> int: ...
+
+    @property
+    def tensor(self) -> Tensor:
+        """the elements that there are now, in the same memory. It keeps to that memory when the vector grows"""
+
+    @property
+    def buffer(self) -> Buffer:
+        """another owner of the memory of all `capacity` elements"""
+
+    @property
+    def device(self) -> Device: ...
+    @property
+    def is_closed(self) -> bool: ...
+
+    def push(self, values: object, *, stream: Stream) -> None:
+        """Add elements at the end: a Tensor, or an array of the host (buffer protocol, or __dlpack__), of one dimension
+        and of the vector's type. An array of the host has been read when the call returns. Where there is too little
+        memory, twice as much is allocated, or just enough if there is no more."""
+
+    def append(self, value: object, *, stream: Stream) -> None:
+        """Add one element at the end: a number that fits, a scalar of NumPy, or the element's bytes."""
+
+    def resize(self, size: SupportsIndex, *, stream: Stream) -> None:
+        """Have `size` elements. The first ones stay. Memory is allocated only when there is too little, and then for
+        exactly `size` elements."""
+
+    def reserve(self, capacity: SupportsIndex, *, stream: Stream) -> None:
+        """Have memory for at least `capacity` elements."""
+
+    def shrink_to_fit(self, *, stream: Stream) -> None:
+        """Have memory for no more elements than there are."""
+
+    def clear(self, *, stream: Stream) -> None:
+        """Have no elements, and keep the memory."""
+
+    def copy_from(self, values: object, *, stream: Stream, first: SupportsIndex = 0) -> None:
+        """Enqueue a copy to the elements from `first` on; of what push takes. Raises Error when there are fewer
+        elements."""
+
+    @overload
+    def copy_to(self, target: None = None, *, stream: Stream, first: SupportsIndex = 0) -> Tensor: ...
+    @overload
+    def copy_to(self, target: _Target, *, stream: Stream, first: SupportsIndex = 0) -> _Target:
+        """Enqueue a copy of the elements from `first` on to a Tensor or a writable array of the host, which stays locked
+        until `stream` has passed the copy; None is a new Tensor of all of them. Returns the target. Raises Error when
+        there are fewer elements."""
+
+    def set_element(self, index: SupportsIndex, value: object, *, stream: Stream) -> None:
+        """Enqueue a write of one element: a number that fits, a scalar of NumPy, or the element's bytes."""
+
+    def wait_for_element(self, index: SupportsIndex, *, stream: Stream) -> Any:
+        """One element, as a scalar of NumPy, as it is after everything on `stream` so far. Blocks until then."""
+
+    def close(self, stream: Stream | None = None) -> None:
+        """Give the memory back, after all recorded uses, and after `stream` if given. Never blocks."""
+
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool:
+        """True, also without elements: `if` tells a DeviceVector from None."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        """DLPack capsule over `tensor`."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(DLDeviceType, device id) of the memory."""
+
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def __repr__(self) -> str: ...
+
 class HostMirror:
     """A Buffer and host memory of the same size beside it, brought in step by two calls. Where the host reaches the
     memory itself at full speed, both sides are one, and the syncs do nothing: the same program is right in both
