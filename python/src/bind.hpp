@@ -40,6 +40,7 @@ void bind_exchange(nb::module_& m);
 void bind_host_mirrors(nb::module_& m);
 void bind_mirrored_buffers(nb::module_& m);
 void bind_device_vectors(nb::module_& m);
+void bind_vulkan(nb::module_& m);
 void bind_ipc(nb::module_& m);
 void bind_command_line(nb::module_& m);
 void refuse_pickling(nb::module_& m);

@@ -91,7 +91,8 @@ void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, co
     src.copy_to(dst.bytes.subspan(r.dst_offset, r.bytes), stream, r.src_offset);
     return stream.done();
   });
-  if (!done) stream.call(Owner{dst.view}.dropper());
+  if (done) return;
+  without_gil([&, give_up = Owner{dst.view}.dropper()] { stream.call(give_up); });
 }
 
 nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, const Int& src_offset,
@@ -181,8 +182,10 @@ nb::dict cuda_array_interface(const Buffer& self) {
   if (self.is_closed() || self.device().backend() != "cuda" || !self.is_device_accessible())
     throw nb::attribute_error("only memory that CUDA reaches has __cuda_array_interface__");
   const Stream legacy = cuda_stream(self.device(), cuda_legacy_stream);
-  self.order_after_uses(legacy);
-  self.use_on(legacy);
+  without_gil([&, owner = self.share()] {
+    owner.order_after_uses(legacy);
+    owner.use_on(legacy);
+  });
   nb::dict out;
   out["shape"] = nb::make_tuple(self.size());
   out["typestr"] = "|u1";
@@ -275,7 +278,10 @@ void bind_buffers(nb::module_& m) {
            "4 or 8 bytes, or a scalar of NumPy, which has the bytes of its own type. With `dtype` it is one element "
            "of that type, into which it must fit. Raises TypeError and ValueError for other values.")
       .def(
-          "use_on", [](const Buffer& b, const Stream& s) { owner_of(b, "Buffer.use_on").use_on(s); }, nb::arg("stream"),
+          "use_on", [](const Buffer& b, const Stream& s) { 
+            const Buffer owner = owner_of(b, "Buffer.use_on");
+            without_gil([&] { owner.use_on(s); });
+          }, nb::arg("stream"),
           "Say that work outside weir uses the memory on `stream` up to now.")
       .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape").none() = none, nb::kw_only(),
            nb::arg("padded_shape").none() = none, nb::arg("byte_offset") = 0,

@@ -69,7 +69,8 @@ void for_streams(const MirroredBuffer& buffer, Index index, F&& f) {
 /// Keep `object` until the streams have passed what is on them.
 void keep(nb::handle object, const MirroredBuffer& buffer, Index index) {
   for_streams(buffer, index, [&](const Stream& stream) {
-    if (!without_gil([&] { return stream.done(); })) stream.call(Owner{object}.dropper());
+    if (without_gil([&] { return stream.done(); })) return;
+    without_gil([&, give_up = Owner{object}.dropper()] { stream.call(give_up); });
   });
 }
 

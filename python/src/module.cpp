@@ -48,6 +48,7 @@ NB_MODULE(_weir, m) {
   weir::python::bind_host_mirrors(m);
   weir::python::bind_mirrored_buffers(m);
   weir::python::bind_device_vectors(m);
+  weir::python::bind_vulkan(m);
   weir::python::bind_ipc(m);
   weir::python::bind_command_line(m);
   weir::python::refuse_pickling(m);

@@ -2,22 +2,36 @@
 
 #include "ordering.hpp"
 
+#include <vector>
+
 #include "weir/spi/block.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::python {
 
+namespace {
+
+Event event_of(const spi::Point& use) { return {spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value}; }
+
+/// The streams are asked without the GIL, because handing their work on may need a queue whose lock is Python's.
+void wait_on_host(const Buffer& buffer) {
+  const auto points = without_gil([&] {
+    std::vector<spi::Point> all = buffer.block()->uses_before(nullptr);
+    std::erase_if(all, [](const spi::Point& use) { return event_of(use).done(); });
+    return all;
+  });
+  for (const spi::Point& use : points) wait_for(event_of(use), std::nullopt);
+  const auto at = buffer.location();
+  if (!at.segment->host_coherent) at.segment->before_host_read(at.offset, buffer.size());
+}
+
+}  // namespace
+
 void complete_on_host(const Buffer& buffer) {
   if (buffer.size() == 0) return;
-  spi::Block& block = *buffer.block();
-  if (!block.known_complete()) {
-    for (const spi::Point& use : block.uses_before(nullptr)) {
-      const Event event{spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value};
-      if (!event.done()) wait_for(event, std::nullopt);
-    }
-  }
-  spi::Segment& segment = *block.segment;
-  if (!segment.host_coherent) segment.before_host_read(buffer.location().offset, buffer.size());
+  if (!buffer.block()->known_complete()) return wait_on_host(buffer.share());
+  const auto at = buffer.location();
+  if (!at.segment->host_coherent) at.segment->before_host_read(at.offset, buffer.size());
 }
 
 const Stream& host_stream() {

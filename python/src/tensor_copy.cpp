@@ -46,7 +46,7 @@ void copy_to_host(const Tensor& src, const HostArray& array, const Stream& strea
     return stream.done();
   });
   if (!array.give_up) return;
-  done ? array.give_up() : stream.call(array.give_up);
+  done ? array.give_up() : without_gil([&] { stream.call(array.give_up); });
 }
 
 void copy_from(const Tensor& self, nb::handle source, const Stream& stream) {

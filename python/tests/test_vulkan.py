@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Vulkan device of an application, adopted."""
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from vulkan_application import Application, Unavailable
+
+import weir
+
+
+@pytest.fixture
+def application():
+    try:
+        made = Application()
+    except Unavailable as why:
+        if "vulkan" in os.environ.get("WEIR_REQUIRE", ""):
+            pytest.fail(f"WEIR_REQUIRE asks for Vulkan: {why}")
+        pytest.skip(f"no Vulkan device: {why}")
+    yield made
+    made.close()
+
+
+def handles(application, **others):
+    return {
+        "instance": application.instance, "physical_device": application.physical, "device": application.device,
+        "queues": [application.queue], "queue_family": application.family, "timeline_semaphore": True, **others,
+    }
+
+
+@pytest.fixture
+def adopted(application):
+    device = weir.vulkan.adopt(**handles(application))
+    yield device
+    gc.collect()
+    try:
+        weir.vulkan.release(device)
+    except weir.Error:
+        application.closing.clear()  # what failed still uses the device
+        raise
+
+
+class Lock:
+    """A lock that counts, and knows which threads had it."""
+
+    def __init__(self):
+        self.lock, self.taken, self.threads = threading.Lock(), 0, set()
+
+    def acquire(self):
+        self.lock.acquire()
+        self.taken += 1
+        self.threads.add(threading.get_ident())
+
+    def release(self):
+        self.lock.release()
+
+
+def copies(device):
+    stream = weir.Stream(device)
+    buffer = weir.make_pool(device).allocate(1 << 16, stream=stream)
+    buffer.fill(42, stream=stream)
+    out = buffer.copy_to(stream=stream).copy_to(bytearray(1 << 16), stream=stream)
+    stream.synchronize()
+    return out
+
+
+def test_adoption(application):
+    device = weir.vulkan.adopt(**handles(application))
+    assert device.backend == "vulkan" and device not in weir.devices()
+    assert copies(device) == b"\x2a" * (1 << 16)
+    gc.collect()
+    weir.vulkan.release(device)
+    with pytest.raises(weir.Error) as caught:
+        weir.Stream(device)
+    assert caught.value.condition == weir.Errc.closed
+
+
+def test_handles_are_numbers_or_pointers(application):
+    entry = application.library.vkGetInstanceProcAddr
+    for get in (entry, ctypes.cast(entry, ctypes.c_void_p), ctypes.cast(entry, ctypes.c_void_p).value):
+        device = weir.vulkan.adopt(
+            **handles(application, instance=application.instance.value, queues=[application.queue.value],
+                      get_instance_proc_addr=get)
+        )
+        weir.vulkan.release(device)
+
+
+@pytest.mark.parametrize("make", [Lock, threading.Lock, threading.RLock])
+def test_the_lock_of_a_queue(application, make):
+    lock = make()
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, lock)]))
+    assert copies(device) == b"\x2a" * (1 << 16)
+    gc.collect()
+    weir.vulkan.release(device)
+    if make is Lock:
+        assert lock.taken > 0 and not lock.lock.locked()
+
+
+def test_work_waits_for_the_lock(application):
+    """A thread that waits for the queue does so without the GIL, and without what others need."""
+    lock = threading.Lock()
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, lock)]))
+    stream, out, begins = weir.Stream(device), bytearray(256), threading.Event()
+    buffer = weir.make_resource(device, "readback").allocate(256, stream=stream)
+    buffer.fill(3, stream=stream)
+
+    def work():
+        begins.set()
+        buffer.copy_to(out, stream=stream)
+        stream.synchronize()
+
+    with lock:
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert begins.wait(60)
+        assert sum(range(100000)) and out == bytes(256)
+    thread.join()
+    assert out == b"\3" * 256
+    del buffer, stream
+    gc.collect()
+    weir.vulkan.release(device)
+
+
+def test_many_threads_on_one_queue(application):
+    lock = Lock()
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, lock)]))
+    seen = []
+
+    def work():
+        for _ in range(5):
+            seen.append(bytes(copies(device)) == b"\x2a" * (1 << 16))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    resource, stream = weir.make_resource(device, "readback"), weir.Stream(device)
+    for number in range(50):  # readers that name no stream, and memory that ends, meanwhile
+        buffer = resource.allocate(64, stream=stream)
+        buffer.fill(number, stream=stream)
+        assert np.from_dlpack(buffer).tolist() == [number] * 64
+        assert bytes(buffer) == bytes([number]) * 64
+    for thread in threads:
+        thread.join()
+    assert seen == [True] * 20 and len(lock.threads) > 1
+    del buffer, resource, stream
+    gc.collect()
+    weir.vulkan.release(device)
+
+
+def test_a_lock_that_fails(application, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failed: seen.append(failed.exc_type))
+
+    class Broken:
+        def acquire(self):
+            raise ZeroDivisionError
+
+        def release(self):
+            raise AssertionError("what was not acquired is not released")
+
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, Broken())]))
+    weir.vulkan.release(device)
+    assert set(seen) == {ZeroDivisionError}
+
+
+def test_an_interrupted_lock_is_taken_all_the_same(application):
+    class Interrupted(Lock):
+        left = 2
+
+        def acquire(self):
+            if self.left:
+                self.left -= 1
+                raise KeyboardInterrupt
+            super().acquire()
+
+    lock = Interrupted()
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, lock)]))
+    signalled = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: signalled.set())
+    try:
+        weir.vulkan.release(device)
+        assert signalled.wait(60), "it is answered later"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert lock.taken > 0 and lock.left == 0 and not lock.lock.locked()
+
+
+def test_a_buffer_of_the_application(application, adopted):
+    class Owner:
+        pass
+
+    buffer, memory = application.buffer(4096)
+    stream, owner = weir.Stream(adopted), Owner()
+    alive = weakref.ref(owner)
+    wrapped = weir.vulkan.wrap(adopted, buffer, 4096, owner, stream=stream, memory=memory)
+    del owner
+    native = weir.vulkan.native(wrapped)
+    assert (native.buffer, native.memory, native.size) == (buffer.value, memory.value, 4096)
+    assert (native.offset, native.memory_offset, native.allocation_size) == (0, 0, 0)
+    wrapped.fill(5, stream=stream)
+    other = weir.vulkan.wrap(adopted, buffer.value, 1024, None, stream=stream, memory=memory.value)
+    out = other.copy_to(bytearray(1024), stream=stream)
+    stream.synchronize()
+    assert out == b"\5" * 1024 and alive() is not None
+    other.close(), wrapped.close()
+    stream.synchronize()
+    weir.make_resource(adopted).trim()
+    stream.synchronize()
+    assert alive() is None
+
+
+def test_a_wrap_that_fails_drops_its_owner(application, adopted):
+    class Owner:
+        pass
+
+    owner, stream = Owner(), weir.Stream(adopted)
+    alive = weakref.ref(owner)
+    with pytest.raises(weir.Error):
+        weir.vulkan.wrap(adopted, 0, 4096, owner, stream=stream)
+    del owner
+    assert alive() is None
+
+
+def test_semaphores(application, adopted):
+    stream = weir.Stream(adopted)
+    buffer = weir.make_resource(adopted, "readback").allocate(64, stream=stream)
+    semaphore = application.semaphore()
+    application.signal(semaphore, 7)
+    weir.vulkan.wait(stream, semaphore, 7)
+    buffer.fill(1, stream=stream)
+    native = weir.vulkan.native(stream)
+    assert (native.device, native.queue, native.family) == (
+        application.device.value, application.queue.value, application.family)
+    stream.synchronize()
+    assert application.value(native.semaphore) >= native.value > 0
+
+
+def test_refusals(application):
+    def refused(**others):
+        with pytest.raises(weir.Error) as caught:
+            weir.vulkan.adopt(**handles(application, **others))
+        return caught.value.condition
+
+    assert refused(timeline_semaphore=False) == weir.Errc.unsupported
+    assert refused(queues=[]) == weir.Errc.invalid_argument
+    assert refused(queues=[application.queue, application.queue]) == weir.Errc.invalid_argument
+    assert refused(device=0) == weir.Errc.invalid_argument
+    assert refused(queue_family=1 << 40) == weir.Errc.invalid_argument
+    for others, text in [
+        ({"device": "here"}, "device must be an int or a pointer of ctypes, not str"),
+        ({"queues": application.queue}, "queues must be a list of handles"),
+        ({"queues": (application.queue, None)}, "queues must be a list of handles"),
+        ({"queues": [(application.queue, object())]}, "acquire of a queue's lock must be callable, not NoneType"),
+        ({"queues": [(application.queue,)]}, "a queue must be a handle or a tuple"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            weir.vulkan.adopt(**handles(application, **others))
+    device = weir.vulkan.adopt(**handles(application))
+    stream = weir.Stream(device)
+    with pytest.raises(weir.Error) as caught:
+        weir.vulkan.release(device)
+    assert caught.value.condition == weir.Errc.invalid_argument
+    del stream
+    weir.vulkan.release(device)
+    host = weir.make_resource(weir.host_device()).allocate(1, stream=weir.Stream(weir.host_device()))
+    with pytest.raises(weir.Error):
+        weir.vulkan.native(host)
