@@ -3,9 +3,12 @@
 #include "cuda_stream.hpp"
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "integers.hpp"
+#include "owners.hpp"
 
 #if WEIR_HAS_CUDA
 #include "weir/cuda.hpp"
@@ -30,9 +33,9 @@ const Stream& legacy_stream(const Device& device) {
 
 }  // namespace
 
-Stream cuda_stream(const Device& device, std::uintptr_t handle) {
+Stream cuda_stream(const Device& device, std::uintptr_t handle, std::shared_ptr<void> owner) {
   if (handle == cuda_legacy_stream && device.backend() == "cuda") return legacy_stream(device);
-  return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle));
+  return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle), std::move(owner));
 }
 
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {
@@ -42,7 +45,7 @@ std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {
 
 #else
 
-Stream cuda_stream(const Device&, std::uintptr_t) {
+Stream cuda_stream(const Device&, std::uintptr_t, std::shared_ptr<void>) {
   throw Error(Errc::unsupported, "this build of weir has no CUDA backend");
 }
 
@@ -62,6 +65,18 @@ std::uintptr_t cuda_handle_of(nb::handle stream) {
   if (integer(answer[0], "the version of __cuda_stream__") != 0)
     throw nb::value_error("unknown version of __cuda_stream__");
   return address(answer[1], "the handle of __cuda_stream__");
+}
+
+Stream borrow_cuda_stream(const Device& device, nb::handle stream) {
+  if (nb::isinstance<Stream>(stream) && nb::cast<const Stream&>(stream).device() == device)
+    return nb::cast<Stream>(stream);  // keeps itself
+  const std::uintptr_t handle = cuda_handle_of(stream);
+  if (!nb::hasattr(stream, "__cuda_stream__")) return cuda_stream(device, handle);
+  auto reference = std::make_unique<Owner>(stream);
+  return cuda_stream(device, handle, {reference.release(), [](Owner* owner) {
+                       owner->drop();
+                       delete owner;
+                     }});
 }
 
 }  // namespace weir::python

@@ -94,12 +94,11 @@ void bind_streams(nb::module_& m) {
            [](const Stream& s) { return "<weir.Stream " + std::to_string(s.id()) + " on " + s.device().id() + ">"; });
 
   m.def(
-      "borrow_cuda_stream",
-      [](const Device& device, nb::handle stream) { return cuda_stream(device, cuda_handle_of(stream)); },
-      nb::arg("device"), nb::arg("stream").none(),
+      "borrow_cuda_stream", &borrow_cuda_stream, nb::arg("device"), nb::arg("stream").none(),
       nb::sig("def borrow_cuda_stream(device: Device, stream: object) -> Stream"),
-      "Stream over a CUDA stream that others own: a handle as int, or an object with __cuda_stream__ (cuda.core, "
-      "CuPy, PyTorch). It must outlive the work put on it.");
+      "Stream over a CUDA stream that others own: an object with __cuda_stream__ (cuda.core, CuPy, PyTorch), which is "
+      "kept as long as weir uses the stream, or a handle as int, whose stream must live that long: as long as a Stream "
+      "or an Event of it, and memory that was allocated or used on it.");
 }
 
 }  // namespace weir::python

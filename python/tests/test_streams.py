@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams, events and truthful timeouts."""
 
+import ctypes
+import gc
+import os
+import weakref
+
 import numpy as np
 import pytest
 
@@ -95,6 +100,65 @@ def test_borrowing_needs_a_number_or_the_protocol(handle, error, words):
 def test_borrowing_needs_a_cuda_device(handle):
     with pytest.raises(weir.Error):
         weir.borrow_cuda_stream(weir.host_device(), handle)
+
+
+class Theirs:
+    """A CUDA stream that ends with its last owner, as those of frameworks do."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL(os.environ.get("WEIR_CUDA_LIBRARY", "libcuda.so.1"))
+        context, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
+        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.driver.cuCtxPushCurrent_v2(context) == 0
+        assert self.driver.cuStreamCreate(ctypes.byref(self.handle), 1) == 0
+        assert self.driver.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0
+
+    def __cuda_stream__(self):
+        return 0, self.handle.value
+
+    def __del__(self):
+        assert self.driver.cuStreamDestroy_v2(self.handle) == 0
+
+
+def test_the_owner_of_a_borrowed_cuda_stream_is_kept(cuda):
+    theirs = Theirs()
+    alive = weakref.ref(theirs)
+    borrowed = weir.borrow_cuda_stream(cuda.device, theirs)
+    assert weir.borrow_cuda_stream(cuda.device, theirs.handle.value) == borrowed
+    del theirs
+    buffer = cuda.resource.allocate(4096, stream=borrowed)
+    buffer.fill(1, stream=borrowed)
+    point = borrowed.record()
+    assert point.wait(60)
+    del borrowed, point
+    gc.collect()
+    assert alive() is not None, "memory was allocated on it"
+    buffer.close()
+    for _ in range(100):
+        cuda.resource.trim()
+        cuda.stream.synchronize()  # makes the calls that threads without the GIL asked for
+        if alive() is None:
+            break
+    assert alive() is None
+
+
+def test_a_cuda_stream_that_is_not_borrowed_drops_its_owner(cuda):
+    class Failing:
+        def __cuda_stream__(self):
+            return 0, 2
+
+    owner = Failing()
+    alive = weakref.ref(owner)
+    with pytest.raises(weir.Error):
+        weir.borrow_cuda_stream(weir.host_device(), owner)
+    del owner
+    assert alive() is None
+
+
+def test_a_cuda_stream_of_weir_is_itself(cuda):
+    assert weir.borrow_cuda_stream(cuda.device, cuda.stream) == cuda.stream
+    with pytest.raises(weir.Error):
+        weir.borrow_cuda_stream(weir.host_device(), cuda.stream)
 
 
 @pytest.mark.parametrize("number", [int, np.uint64])

@@ -226,8 +226,9 @@ class Stream:
     def __repr__(self) -> str: ...
 
 def borrow_cuda_stream(device: Device, stream: object) -> Stream:
-    """Stream over a CUDA stream that others own: a handle as int, or an object with __cuda_stream__ (cuda.core,
-    CuPy, PyTorch). It must outlive the work put on it."""
+    """Stream over a CUDA stream that others own: an object with __cuda_stream__ (cuda.core, CuPy, PyTorch), which is kept
+    as long as weir uses the stream, or a handle as int, whose stream must live that long: as long as a Stream or an Event
+    of it, and memory that was allocated or used on it."""
 
 class MemoryResource:
     """Source of memory. Thread-safe; its Buffers keep it alive."""
