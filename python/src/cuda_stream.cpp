@@ -18,23 +18,19 @@ namespace weir::python {
 
 #if WEIR_HAS_CUDA
 
-namespace {
-
-/// Return the legacy default stream of a device, which lives as long as the process. It is borrowed once.
-const Stream& legacy_stream(const Device& device) {
+// They live as long as the process, and each is borrowed once.
+Stream cuda_legacy(int ordinal) {
   static std::mutex& mutex = *new std::mutex;
   static auto& streams = *new std::map<int, Stream>;
   const std::scoped_lock lock(mutex);
-  const auto found = streams.find(device.ordinal());
+  const auto found = streams.find(ordinal);
   if (found != streams.end()) return found->second;
-  return streams.emplace(device.ordinal(), cuda::borrow(device, reinterpret_cast<CUstream_st*>(cuda_legacy_stream)))
-      .first->second;
+  auto* const legacy = reinterpret_cast<CUstream_st*>(cuda_legacy_stream);
+  return streams.emplace(ordinal, cuda::borrow(weir::device("cuda:" + std::to_string(ordinal)), legacy)).first->second;
 }
 
-}  // namespace
-
 Stream cuda_stream(const Device& device, std::uintptr_t handle, std::shared_ptr<void> owner) {
-  if (handle == cuda_legacy_stream && device.backend() == "cuda") return legacy_stream(device);
+  if (handle == cuda_legacy_stream && device.backend() == "cuda") return cuda_legacy(device.ordinal());
   return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle), std::move(owner));
 }
 
@@ -48,6 +44,8 @@ std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {
 Stream cuda_stream(const Device&, std::uintptr_t, std::shared_ptr<void>) {
   throw Error(Errc::unsupported, "this build of weir has no CUDA backend");
 }
+
+Stream cuda_legacy(int) { throw Error(Errc::unsupported, "this build of weir has no CUDA backend"); }
 
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream&) { return std::nullopt; }
 

@@ -18,6 +18,8 @@ Stream cuda_stream(const Device& device, std::uintptr_t handle, std::shared_ptr<
 /// Return a Stream over the CUDA stream in an int, or in an object with __cuda_stream__, which is kept as long as weir
 /// uses the stream.
 Stream borrow_cuda_stream(const Device& device, nb::handle stream);
+/// Return the legacy default stream of "cuda:`ordinal`".
+Stream cuda_legacy(int ordinal);
 /// Return the native handle, or nothing for streams of other backends.
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream);
 /// Return the number in an int, or in an object with __cuda_stream__. Throws TypeError or ValueError.

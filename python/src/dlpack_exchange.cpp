@@ -12,6 +12,7 @@
 
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
+#include "exchange_import.hpp"
 #include "guarded.hpp"
 #include "ordering.hpp"
 #include "weir/current_resource.hpp"
@@ -163,6 +164,8 @@ class WorkStream {
 };
 
 }  // namespace
+
+const DLPackExchangeAPI* exchange_table() { return &table; }
 
 nb::capsule exchange_api() { return nb::capsule(&table, "dlpack_exchange_api"); }
 

@@ -10,6 +10,7 @@
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dlpack_names.hpp"
+#include "exchange_import.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
 #include "weir/interop/python.hpp"
@@ -22,31 +23,9 @@ bool is_cuda(int type) { return type == kDLCUDA || type == kDLCUDAManaged; }
 
 Stream stream_for(nb::handle stream, DlpackDevice device) {
   if (!stream.is_none()) return nb::cast<Stream>(stream);
-  if (device.type == kDLCUDA) return cuda_stream(weir::device("cuda:" + std::to_string(device.id)), cuda_legacy_stream);
-  if (device.type == kDLCUDAManaged) return cuda_stream(weir::device("cuda"), cuda_legacy_stream);
+  if (device.type == kDLCUDA) return cuda_legacy(device.id);
+  if (device.type == kDLCUDAManaged) return cuda_legacy(0);
   return host_stream();
-}
-
-/// The consumer's stream, and what the producer is told as `stream`: a handle for CUDA memory, otherwise nothing. If
-/// the consumer's stream is not one of CUDA, the producer orders CUDA memory before the legacy default stream, and the
-/// consumer's stream waits for that.
-struct Consumer {
-  Stream stream;
-  std::optional<Stream> producer_side;
-  std::optional<std::uintptr_t> handle;
-};
-
-Consumer consumer_for(nb::handle stream, DlpackDevice device) {
-  Consumer consumer{stream_for(stream, device), {}, {}};
-  if (!is_cuda(device.type)) return consumer;
-  consumer.handle = cuda_stream_handle(consumer.stream);
-  if (!consumer.handle) {
-    consumer.producer_side = stream_for(nb::none(), device);
-    consumer.handle = cuda_legacy_stream;
-  } else if (*consumer.handle == 0) {
-    consumer.handle = cuda_legacy_stream;
-  }
-  return consumer;
 }
 
 /// Call a method of `object`, with values for the keywords of the tuple `names`.
@@ -150,6 +129,21 @@ bool is_array_of_numpy(nb::handle object) {
 
 }  // namespace
 
+Consumer consumer_for(nb::handle stream, DlpackDevice device) {
+  Consumer consumer{stream_for(stream, device), {}, {}};
+  if (!is_cuda(device.type)) return consumer;
+  consumer.handle = cuda_stream_handle(consumer.stream);
+  if (!consumer.handle) {
+    consumer.producer_side = stream_for(nb::none(), device);
+    consumer.handle = cuda_legacy_stream;
+  } else if (*consumer.handle == 0) {
+    consumer.handle = cuda_legacy_stream;
+  }
+  return consumer;
+}
+
+void return_to_producer(DLManagedTensorVersioned* managed) { give_back<DLManagedTensorVersioned>(managed); }
+
 Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream) {
   if (managed->version.major != DLPACK_MAJOR_VERSION) return weir::from_dlpack(managed, stream);  // refuses it
   return import(managed, managed->flags, stream);
@@ -158,6 +152,8 @@ Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream) {
 Tensor from_dlpack(nb::handle object, nb::handle stream) {
   if (PyCapsule_CheckExact(object.ptr())) return adopt(object, stream_for(stream, {kDLCPU, 0}));
   const bool on_host = is_array_of_numpy(object);
+  if (!on_host)
+    if (auto tensor = exchange(object, stream)) return std::move(*tensor);
   const Consumer consumer = consumer_for(stream, on_host ? DlpackDevice{kDLCPU, 0} : device_of(object));
   const nb::object capsule = capsule_from(object, consumer.handle);
   if (consumer.producer_side) consumer.stream.wait(consumer.producer_side->record());

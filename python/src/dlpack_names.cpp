@@ -7,12 +7,16 @@
 namespace weir::python {
 namespace {
 
-std::array<PyObject*, 6> names;
+std::array<PyObject*, 10> names;
 
 }  // namespace
 
 void intern_names() {
-  constexpr std::array texts{"copy", "stream", "max_version", "dl_device", "__dlpack__", "__dlpack_device__"};
+  constexpr std::array texts{"copy",       "stream",
+                             "max_version", "dl_device",
+                             "__dlpack__", "__dlpack_device__",
+                             "__dlpack_c_exchange_api__", "requires_grad",
+                             "is_conj",    "is_neg"};
   static_assert(texts.size() == names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     names[i] = PyUnicode_InternFromString(texts[i]);
