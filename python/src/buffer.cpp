@@ -6,14 +6,18 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "arguments.hpp"
 #include "arrays.hpp"
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
 #include "fill.hpp"
+#include "guarded.hpp"
 #include "host_bytes.hpp"
 #include "integers.hpp"
 #include "ordering.hpp"
@@ -151,11 +155,27 @@ nb::bytes bytes_of(const Buffer& self) {
 }
 
 /// Close the buffer. First its owner is taken out of the object under the GIL, so that nobody can make another owner of
-/// it meanwhile.
-void close(Buffer& self, std::optional<Stream> stream) {
+/// it meanwhile. Giving a little memory back takes less time than giving up the GIL.
+void close(Buffer& self, const Stream* stream) {
+  constexpr std::size_t little = 1 << 20;
   Buffer last = std::move(self);
-  without_gil([&] { stream ? last.close(*stream) : last.close(); });
+  if (!stream && last.size() <= little)
+    last.close();
+  else
+    without_gil([&] { stream ? last.close(*stream) : last.close(); });
   make_pending_calls();
+}
+
+PyObject* close_object(PyObject* self, PyObject* const* values, Py_ssize_t positional, PyObject* names) noexcept {
+  return plainly([&]() -> nb::object {
+    std::array<PyObject*, 1> given;
+    take({"close", values, static_cast<std::size_t>(positional), names}, given, {Name::stream}, 1);
+    Buffer& buffer = instance<Buffer>(self, "self");
+    const bool named = given[0] && given[0] != Py_None;
+    const std::optional<Stream> stream = named ? std::optional(instance<Stream>(given[0], "stream")) : std::nullopt;
+    close(buffer, stream ? &*stream : nullptr);
+    return nb::none();
+  });
 }
 
 Tensor view(const Buffer& buffer, nb::handle dtype, nb::handle shape, nb::handle padded_shape, const Int& byte_offset) {
@@ -207,7 +227,21 @@ Buffer from_handle(const Device& device, const Int& number, const Int& size, nb:
   }
 }
 
-PyType_Slot slots[] = {{Py_tp_methods, buffer_dlpack_methods()},
+constexpr PyMethodDef close_method{
+    "close", nullptr, METH_FASTCALL | METH_KEYWORDS,
+    "close($self, /, stream=None)\n--\n\n"
+    "Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never blocks."};
+
+/// Return the methods that are called most often.
+PyMethodDef* methods() {
+  static std::array<PyMethodDef, 4> all{};
+  std::copy_n(buffer_dlpack_methods(), 2, all.begin());
+  all[2] = close_method;
+  all[2].ml_meth = as_function(&close_object);
+  return all.data();
+}
+
+PyType_Slot slots[] = {{Py_tp_methods, methods()},
                        {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
                        {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
                        {0, nullptr}};
@@ -296,15 +330,13 @@ void bind_buffers(nb::module_& m) {
           },
           nb::kw_only(), nb::arg("stream"),
           "Descriptor for another process, which is ordered after `stream` and every recorded use.")
-      .def("close", &close, nb::arg("stream") = none,
-           "Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never blocks.")
       .def("__len__", &Buffer::size)
       .def(
           "__bool__", [](const Buffer&) { return true; }, "True, also for zero bytes: `if` tells a Buffer from None.")
       .def("__bytes__", &bytes_of,
            "A copy of the bytes, once everything that uses them is complete. Blocks until then.")
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](Buffer& b, nb::args) { close(b, std::nullopt); })
+      .def("__exit__", [](Buffer& b, nb::args) { close(b, nullptr); })
       .def_static("from_handle", &from_handle, nb::arg("device"), nb::arg("address"), nb::arg("size"),
                   nb::arg("owner").none(), nb::kw_only(), nb::arg("stream"),
                   "Buffer over memory that `owner` keeps alive; it is dropped when all uses are complete.");

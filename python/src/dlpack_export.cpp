@@ -45,6 +45,18 @@ std::pair<std::int64_t, std::int64_t> integers(nb::handle value, const char* wha
   return {integer(PyTuple_GetItem(value.ptr(), 0), what), integer(PyTuple_GetItem(value.ptr(), 1), what)};
 }
 
+/// Return whether a consumer knows DLPack 1.0. Each passes one tuple all the time, so the last one is remembered, and
+/// kept so that no other object gets its address.
+bool wants_versioned(nb::handle max_version) {
+  static PyObject* last = nullptr;
+  static bool answer = false;
+  if (max_version.ptr() == last) return answer;
+  answer = integers(max_version, "max_version").first >= 1;
+  max_version.inc_ref();
+  Py_XDECREF(std::exchange(last, max_version.ptr()));
+  return answer;
+}
+
 void parse(Arguments& arguments, nb::handle name, nb::handle value) {
   const std::optional<Name> known = keyword(name);
   if (!known)
@@ -52,7 +64,7 @@ void parse(Arguments& arguments, nb::handle name, nb::handle value) {
         ("__dlpack__() got an unexpected keyword argument '" + nb::cast<std::string>(name) + "'").c_str());
   if (value.is_none()) return;
   if (*known == Name::max_version) {
-    arguments.versioned = integers(value, "max_version").first >= 1;
+    arguments.versioned = wants_versioned(value);
   } else if (*known == Name::stream) {
     arguments.stream = integer(value, "stream");
   } else if (*known == Name::dl_device) {

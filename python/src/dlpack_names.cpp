@@ -7,7 +7,7 @@
 namespace weir::python {
 namespace {
 
-std::array<PyObject*, 10> names;
+std::array<PyObject*, 13> names;
 
 }  // namespace
 
@@ -16,7 +16,9 @@ void intern_names() {
                              "max_version", "dl_device",
                              "__dlpack__", "__dlpack_device__",
                              "__dlpack_c_exchange_api__", "requires_grad",
-                             "is_conj",    "is_neg"};
+                             "is_conj",    "is_neg",
+                             "obj",        "size",
+                             "alignment"};
   static_assert(texts.size() == names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     names[i] = PyUnicode_InternFromString(texts[i]);

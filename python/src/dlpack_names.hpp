@@ -6,7 +6,7 @@
 
 namespace weir::python {
 
-enum class Name { copy, stream, max_version, dl_device, dlpack, dlpack_device, exchange_api, requires_grad, is_conj, is_neg };
+enum class Name { copy, stream, max_version, dl_device, dlpack, dlpack_device, exchange_api, requires_grad, is_conj, is_neg, obj, size, alignment };
 
 /// Make the strings, when the module is loaded.
 void intern_names();

@@ -89,12 +89,18 @@ PyObject* python_type(nb::exception_type type) {
 
 void set_current_exception() noexcept {
   try {
-    try {
-      throw;
-    } catch (const Error& e) {
-      if (e.code() != Errc::unsupported && e.code() != Errc::incompatible) throw;
-      PyErr_SetString(PyExc_BufferError, e.what());
-    }
+    throw;
+  } catch (const Error& e) {
+    if (e.code() != Errc::unsupported && e.code() != Errc::incompatible) return set_plain_exception();
+    PyErr_SetString(PyExc_BufferError, e.what());
+  } catch (...) {
+    set_plain_exception();
+  }
+}
+
+void set_plain_exception() noexcept {
+  try {
+    throw;
   } catch (nb::python_error& e) {
     e.restore();
   } catch (const nb::builtin_exception& e) {

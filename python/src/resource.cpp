@@ -6,8 +6,12 @@
 
 #include "resource.hpp"
 
+#include <array>
+
+#include "arguments.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
+#include "guarded.hpp"
 #include "integers.hpp"
 #include "owners.hpp"
 #include "weir/current_resource.hpp"
@@ -55,6 +59,31 @@ MemoryKind kind_of(const Device& device, nb::handle kind) {
   throw nb::value_error(("no kind of memory is named '" + name + "'; there are" + names).c_str());
 }
 
+PyObject* allocate(PyObject* self, PyObject* const* values, Py_ssize_t positional, PyObject* names) noexcept {
+  return plainly([&] {
+    const Call call{"allocate", values, static_cast<std::size_t>(positional), names};
+    std::array<PyObject*, 3> given;
+    take(call, given, {Name::size, Name::stream, Name::alignment}, 1);
+    const auto [size, on, alignment] = given;
+    if (!size) missing(call, Name::size);
+    if (!on) missing(call, Name::stream);
+    auto& resource = instance<MemoryResource>(self, "self");
+    const std::size_t bytes = count(size, "size");
+    const Stream stream = instance<Stream>(on, "stream");  // an owner: another thread may drop the object
+    const std::size_t align = alignment ? count(alignment, "alignment") : default_alignment;
+    return new_object(without_gil([&] { return resource.allocate(bytes, stream, align); }));
+  });
+}
+
+PyMethodDef methods[] = {
+    {"allocate", as_function(&allocate), METH_FASTCALL | METH_KEYWORDS,
+     "allocate($self, /, size, *, stream, alignment=256)\n--\n\n"
+     "Allocate `size` bytes, usable on `stream` at once and elsewhere after waiting for a point of it. Raises\n"
+     "OutOfMemory."},
+    {}};
+
+PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
+
 }  // namespace
 
 nb::dict dict_of(const ResourceStats& s) {
@@ -72,16 +101,7 @@ nb::dict dict_of(const ResourceStats& s) {
 
 void bind_resources(nb::module_& m) {
   nb::class_<MemoryResource>(m, "MemoryResource", nb::is_weak_referenceable(),
-                             "Source of memory. Thread-safe; its Buffers keep it alive.")
-      .def(
-          "allocate",
-          [](MemoryResource& r, const Int& size, const Stream& stream, const Int& alignment) {
-            const std::size_t bytes = count(size, "size"), align = count(alignment, "alignment");
-            return without_gil([&] { return r.allocate(bytes, stream, align); });
-          },
-          nb::arg("size"), nb::kw_only(), nb::arg("stream"), nb::arg("alignment") = default_alignment,
-          "Allocate `size` bytes, usable on `stream` at once and elsewhere after waiting for a point of it. Raises "
-          "OutOfMemory.")
+                             "Source of memory. Thread-safe; its Buffers keep it alive.", nb::type_slots(slots))
       .def(
           "try_allocate",
           [](MemoryResource& r, const Int& size, const Stream& stream, const Int& alignment) {

@@ -3,10 +3,14 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <array>
+
+#include "arguments.hpp"
 #include "arrays.hpp"
 #include "dlpack.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
+#include "guarded.hpp"
 #include "host_bytes.hpp"
 #include "tensor_parts.hpp"
 
@@ -30,6 +34,18 @@ Tensor transpose(const Tensor& self, const nb::args& axes) {
 std::int64_t length(const Tensor& self) {
   if (self.layout().shape.empty()) throw nb::type_error("a tensor of no dimensions has no len()");
   return self.layout().shape.front();
+}
+
+PyObject* take_from(PyObject*, PyObject* const* values, Py_ssize_t positional, PyObject* names) noexcept {
+  return plainly([&] {
+    const Call call{"from_dlpack", values, static_cast<std::size_t>(positional), names};
+    std::array<PyObject*, 2> given;
+    take(call, given, {Name::obj, Name::stream}, 1);
+    const auto [object, stream] = given;
+    if (!object) missing(call, Name::obj);
+    if (stream && stream != Py_None) (void)instance<Stream>(stream, "stream");
+    return new_object(from_dlpack(object, stream ? stream : Py_None));
+  });
 }
 
 PyType_Slot slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
@@ -96,12 +112,15 @@ void bind_tensors(nb::module_& m) {
   bind_tensor_copies(tensor);
   bind_tensor_fills(tensor);
   tensor.attr("__dlpack_c_exchange_api__") = exchange_api();
-  m.def(
-      "from_dlpack", &from_dlpack, nb::arg("obj").none(), nb::kw_only(), nb::arg("stream").none() = nb::none(),
-      nb::sig("def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor"),
-      "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of "
-      "the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in "
-      "read-only, because they cannot say that they may be written.");
+  static PyMethodDef function{
+      "from_dlpack", as_function(&take_from), METH_FASTCALL | METH_KEYWORDS,
+      "from_dlpack($module, /, obj, *, stream=None)\n--\n\n"
+      "Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of\n"
+      "the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in\n"
+      "read-only, because they cannot say that they may be written."};
+  PyObject* const made = PyCFunction_NewEx(&function, m.ptr(), m.attr("__name__").ptr());
+  if (!made) throw nb::python_error();
+  m.attr("from_dlpack") = nb::steal(made);
 }
 
 }  // namespace weir::python

@@ -96,7 +96,7 @@ def test_errors_name_the_argument(pageable, wrong, error, words):
 
 
 def test_none_is_no_integer(pageable):
-    with pytest.raises(TypeError, match="size: int"):
+    with pytest.raises(TypeError, match="size must be an integer, not NoneType"):
         pageable.resource.allocate(None, stream=pageable.stream)
 
 
@@ -149,3 +149,42 @@ def test_bytes_of_any_memory(memory):
     assert bytes(memory.allocate(0)) == b""
     buffer.fill(1, stream=memory.stream)
     assert bytes(buffer) == b"\1" * len(data), "what was enqueued before"
+
+
+def test_calls_that_are_handled_without_nanobind(pageable):
+    """allocate, close and from_dlpack: every way to pass an argument, and every refusal."""
+    resource, stream = pageable.resource, pageable.stream
+    name = "".join(["str", "eam"])  # is not interned
+    for buffer in (
+        resource.allocate(8, stream=stream), resource.allocate(size=8, stream=stream), resource.allocate(8, **{name: stream}),
+        resource.allocate(alignment=512, stream=stream, size=np.int8(8)),
+    ):
+        assert buffer.size == 8
+        assert buffer.close() is None and buffer.is_closed
+        buffer.close(stream), buffer.close(stream=stream), buffer.close(None)
+    array = np.zeros(3)
+    for tensor in (weir.from_dlpack(array), weir.from_dlpack(obj=array, stream=None), weir.from_dlpack(array, stream=stream)):
+        assert tensor.shape == (3,)
+    close = resource.allocate(8, stream=stream).close
+    new = weir.Stream.__new__(weir.Stream)
+    for call, arguments, options, words in [
+        (resource.allocate, (), {"stream": stream}, r"allocate\(\) needs the argument 'size'"),
+        (resource.allocate, (8,), {}, r"allocate\(\) needs the argument 'stream'"),
+        (resource.allocate, (8, stream), {}, r"allocate\(\) takes at most 1 positional arguments, and 2 were given"),
+        (resource.allocate, (8,), {"size": 8, "stream": stream}, r"allocate\(\) got multiple values for argument 'size'"),
+        (resource.allocate, (8,), {"stream": stream, "bytes": 8}, r"allocate\(\) got an unexpected keyword argument 'bytes'"),
+        (resource.allocate, (8,), {"stream": None}, "stream must be a weir.Stream, not NoneType"),
+        (resource.allocate, (8,), {"stream": resource}, "stream must be a weir.Stream, not weir._weir.MemoryResource"),
+        (resource.allocate, (8,), {"stream": new}, "stream must be a weir.Stream, not"),
+        (resource.allocate, (8,), {"stream": stream, "alignment": None}, "alignment must be an integer, not NoneType"),
+        (close, (1,), {}, "stream must be a weir.Stream, not int"),
+        (close, (None, None), {}, r"close\(\) takes at most 1 positional"),
+        (weir.from_dlpack, (), {}, r"from_dlpack\(\) needs the argument 'obj'"),
+        (weir.from_dlpack, (array,), {"stream": 1}, "stream must be a weir.Stream, not int"),
+        (weir.Buffer.close, (weir.Buffer.__new__(weir.Buffer),), {}, "self must be a weir.Buffer, not"),
+        (weir.Buffer.close, (stream,), {}, "descriptor 'close'"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            call(*arguments, **options)
+    assert resource.stats()["live_buffers"] == 1
+    close()
