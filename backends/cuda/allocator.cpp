@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/interop/cuda_allocator.hpp"
 
-#include <algorithm>
-#include <map>
-#include <mutex>
+#include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "context_scope.hpp"
 #include "device.hpp"
+#include "graph_memory.hpp"
+#include "lane_table.hpp"
+#include "naming.hpp"
 #include "stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/interop/buffer_table.hpp"
@@ -19,52 +21,6 @@ namespace weir::cuda {
 const spi::Backend* backend() noexcept;
 
 namespace {
-
-constexpr std::size_t most_lanes = 64;
-
-/// A stream of the application, and a stream of weir's own beside it. Each is ordered after the other where memory
-/// changes hands, and only there. Between the calls that name the application's stream, nobody may ask the driver about
-/// it. So a lane holds its timeline as live memory does.
-struct Lane {
-  Lane(const Stream& theirs, Stream ours) : own(std::move(ours)), app_(theirs.state()) { app_.retain_memory(); }
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-  ~Lane() { app_.release_unasked(); }
-
-  /// Return the application's stream. Use this only in a call that names that stream.
-  [[nodiscard]] Stream app() const noexcept {
-    (void)app_.try_retain();
-    return Stream(spi::Ref<spi::StreamState>::adopt(&app_));
-  }
-
-  /// Order `app` after what the resource put on `own`. Usually there is nothing new.
-  void take_over() {
-    const std::scoped_lock lock(mutex);
-    if (own.state().issued() <= covered) return;
-    const Event point = own.record();
-    app().wait(point);
-    covered = std::max(covered, point.value());
-  }
-
-  /// Order `own` after `app`.
-  void hand_back() {
-    const std::scoped_lock lock(mutex);
-    const Event point = app().record();
-    const auto value = own.state().put(spi::WaitOp{spi::Kept(*point.timeline()), point.value()});
-    // The wait that was just put on `own` is for `app`'s own past, so `app` need not wait for it. But if the point is
-    // complete already, put() may have added nothing, and `value` may be that of another operation.
-    if (value == covered + 1 && !point.done()) covered = value;
-  }
-
-  const Stream own;
-  std::mutex mutex;
-  std::uint64_t covered = 0;    // `app` is ordered after everything on `own` up to this value
-  std::uint64_t last_used = 0;  // guarded by State::mutex
-
- private:
-  spi::StreamState& app_;
-};
-using LanePtr = std::shared_ptr<Lane>;
 
 ResourcePtr checked(ResourcePtr resource) {
   if (!resource) throw Error(Errc::invalid_argument, "cuda::Allocator: the resource is null");
@@ -88,15 +44,25 @@ void tell(const char* where, const std::string& what) noexcept {
 struct Allocator::State {
   explicit State(ResourcePtr from) : resource(checked(std::move(from))), sync(resource->device()) {}
 
-  void* keep(Buffer buffer) {
+  // The streams may still use whatever was not given back.
+  ~State() {
+    lanes.for_each([](Lane& lane) { lane.touch(); });
+  }
+
+  /// Keep the buffer, and with it the lane that it was allocated on.
+  void* keep(Buffer buffer, HeldLane lane) {
     void* const address = address_of(buffer);
-    buffers.insert(address, std::move(buffer));
+    buffers.insert(address, std::move(buffer), lane.get());
+    (void)lane.detach();
     return address;
   }
 
-  /// Take the buffer at `address` out of the table. If there is none, report that and return a closed buffer.
-  Buffer take(void* address) noexcept {
-    Buffer buffer = buffers.take(address);
+  /// Take the buffer at `address` out of the table, and its lane. If there is none, report that and return a closed
+  /// buffer.
+  Buffer take(void* address, HeldLane& lane) noexcept {
+    void* tag = nullptr;
+    Buffer buffer = buffers.take(address, &tag);
+    lane = HeldLane::adopt(static_cast<Lane*>(tag));
     if (buffer.is_closed()) {
       tell("cuda::Allocator::deallocate",
            "memory that did not come from here, or was given back already, is left as it is");
@@ -104,43 +70,167 @@ struct Allocator::State {
     return buffer;
   }
 
-  /// Return the device for stream handles that name none.
-  Gpu& gpu() const {
-    const Device device = resource->device();
-    return gpu_of(device.state().backend == backend() ? device.state() : cuda::device(0).state());
+  /// Take the buffer at `address` out of the table, and close it by `close(buffer, lane)`. If that throws, the memory is
+  /// leaked, which is reported.
+  template <class Close>
+  void end(void* address, const Close& close) noexcept {
+    if (!address) return;
+    HeldLane lane;
+    Buffer buffer = take(address, lane);
+    if (buffer.is_closed() || forked_after_load()) return;
+    spi::Block& block = *buffer.block();
+    try {
+      close(buffer, lane);
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const Error*>(&error);
+      if (known && known->code() == Errc::device_lost) return;
+      block.owners.fetch_add(1);  // never dropped again
+      (void)lane.detach();
+      const Naming nobody(nullptr, true);
+      buffer.close();
+      tell("cuda::Allocator::deallocate", std::to_string(block.size) + " bytes are leaked: " + error.what());
+    }
   }
 
-  LanePtr lane(CUstream native) {
-    Gpu& home = gpu();
-    home.check_process();
-    if (!native) native = CU_STREAM_LEGACY;
-    CUcontext context = home.context();
+  /// Return the device for stream handles that name none.
+  Gpu& gpu() {
+    if (Gpu* const known = device.load(std::memory_order_acquire)) return *known;
+    const Device of = resource->device();
+    Gpu& found = gpu_of(of.state().backend == backend() ? of.state() : cuda::device(0).state());
+    device.store(&found, std::memory_order_release);
+    return found;
+  }
+
+  /// What a handle means. While the stream is being captured, nobody may ask for its id.
+  struct Named {
+    StreamKey key;
+    bool captured;
+  };
+
+  /// Usually the context of the device is current, and then this costs three questions.
+  Named named(CUstream native) {
+    Gpu& at = gpu();
+    at.check_process();
+    const CUcontext context = at.context();
+    CUcontext current = nullptr;
+    Named named{{context, 0}, false};
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (native == CU_STREAM_PER_THREAD || driver().CtxGetCurrent(&current) != CUDA_SUCCESS || current != context ||
+        driver().StreamIsCapturing(native, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE ||
+        driver().StreamGetId(native, &named.key.id) != CUDA_SUCCESS) [[unlikely]] {
+      named = named_anywhere(native);
+    }
+    if (graphs.may_capture() && !named.captured) [[unlikely]]
+      graphs.is_free(native);
+    return named;  // if the stream is of another context, no lane has this key
+  }
+
+  Named named_anywhere(CUstream native) {
+    Gpu& at = gpu();
+    Named named{{at.context(), 0}, false};
     if (native != CU_STREAM_LEGACY && native != CU_STREAM_PER_THREAD) {
       const RelaxedCapture relaxed;
-      check(driver().StreamGetCtx(native, &context), "cuStreamGetCtx", home);
+      check(driver().StreamGetCtx(native, &named.key.context), "cuStreamGetCtx", at);
     }
-    const ContextScope scope(context);
-    refuse_captured(native, home);
-    unsigned long long id = 0;
-    check(driver().StreamGetId(native, &id), "cuStreamGetId", home);
-    const auto find = [&]() -> LanePtr {
-      const auto found = lanes.find({context, id});
-      if (found == lanes.end()) return nullptr;
-      found->second->last_used = ++clock;
-      return found->second;
-    };
-    {
-      const std::scoped_lock lock(mutex);
-      if (auto known = find()) return known;
+    const ContextScope scope(named.key.context);
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(driver().StreamIsCapturing(native, &status), "cuStreamIsCapturing", at);
+    named.captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!named.captured) check(driver().StreamGetId(native, &named.key.id), "cuStreamGetId", at);
+    return named;
+  }
+
+  HeldLane lane(CUstream native, const StreamKey& key) {
+    if (auto known = lanes.find(key)) [[likely]]
+      return known;
+    return find_or_make(native);
+  }
+
+  HeldLane find_or_make(CUstream native) {
+    Gpu& at = gpu();
+    const auto [key, captured] = named_anywhere(native);
+    if (captured) throw Error(Errc::unsupported, "cuda::Allocator: a capture began while another call named its stream");
+    if (auto known = lanes.find(key)) return known;
+    if (key.context == at.context() && native != CU_STREAM_PER_THREAD && driver().CtxRecordEvent) {
+      const auto made = spi::Ref<spi::StreamState>::adopt(GpuStream::create_for_app(at, native));
+      return lanes.add(std::make_unique<Lane>(key, Stream(made), nullptr), !graphs.may_capture());
     }
-    auto made = std::make_shared<Lane>(borrow(device_of_context(), native), Stream(resource->device()));
-    LanePtr oldest;  // destroyed after the lock is released
-    const std::scoped_lock lock(mutex);
-    if (auto known = find()) return known;
-    if (lanes.size() >= most_lanes) oldest = take_oldest();
-    made->last_used = ++clock;
-    lanes.emplace(Key{context, id}, made);
-    return made;
+    const ContextScope scope(key.context);
+    const Stream theirs = borrow(device_of_context(), native);
+    return lanes.add(std::make_unique<Lane>(key, Stream(resource->device()), &theirs), !graphs.may_capture());
+  }
+
+  /// While somebody may be capturing, try without points of the whole context first, which would spoil the capture.
+  Buffer get(const Lane& lane, std::size_t bytes, std::size_t alignment) {
+    const Naming naming(lane.direct(), graphs.may_capture());
+    try {
+      return resource->allocate(bytes, lane.own, alignment);
+    } catch (const OutOfMemory&) {
+      if (!naming.has_refused()) throw;
+    }
+    const Naming insists(lane.direct(), false);
+    return resource->allocate(bytes, lane.own, alignment);
+  }
+
+  /// Return memory that every stream may use at once.
+  Buffer get_now(std::size_t bytes, std::size_t alignment) {
+    Buffer buffer = resource->allocate(bytes, sync, alignment);
+    if (auto& timeline = sync.state(); !timeline.reached(timeline.issued())) sync.synchronize();
+    return buffer;
+  }
+
+  /// Return memory for the graph into which `native` is being captured.
+  Buffer get_for_graph(CUstream native, std::size_t bytes, std::size_t alignment) {
+    const auto graph = graphs.of(gpu(), native);
+    if (!graph) throw Error(Errc::unsupported, "cuda::Allocator: a capture ended while another call named its stream");
+    Buffer known = graph->again(native, bytes, alignment);
+    if (!known.is_closed()) return known;
+    const Naming spares_it(nullptr, true);
+    const RelaxedCapture relaxed;
+    Buffer buffer = get_now(bytes, alignment);
+    void* const address = address_of(buffer);
+    return graph->add(address, std::move(buffer));
+  }
+
+  /// Close the buffer in the order of `native`. `home` is the lane that it was allocated on.
+  void give_back(CUstream native, void* address, Buffer& buffer, const HeldLane& home) {
+    if (!native) native = CU_STREAM_LEGACY;
+    const auto [key, captured] = named(native);
+    if (captured) [[unlikely]]
+      return give_to_graph(native, address, buffer, home);
+    if (home && home->key == key) [[likely]] {
+      const Naming naming(home->direct(), graphs.may_capture());
+      home->hand_back();
+      buffer.close();
+      return home->handed_back(graphs.may_capture());
+    }
+    const HeldLane elsewhere = lane(native, key);
+    const Naming naming(elsewhere->direct(), graphs.may_capture());
+    elsewhere.get() == home.get() ? elsewhere->hand_back() : elsewhere->used(*buffer.block());
+    buffer.close();
+  }
+
+  /// Close the buffer although no stream is named.
+  void give_back_unnamed(Buffer& buffer, const HeldLane& home) {
+    if (home && home->direct()) {
+      home->touch();
+    } else {
+      Gpu& at = gpu();
+      if (!driver().CtxRecordEvent || (home && home->key.context != at.context())) {
+        throw Error(Errc::unsupported, "nobody knows when its stream has ended; name the stream");
+      }
+      spi::StreamState& all = at.whole_context();
+      buffer.block()->used(all, all.put(spi::NativeOp{}));
+    }
+    const Naming nobody(nullptr, graphs.may_capture());
+    buffer.close();
+  }
+
+  void give_to_graph(CUstream native, void* address, Buffer& buffer, const HeldLane& home) {
+    const auto graph = graphs.of(gpu(), native);
+    if (!graph) throw Error(Errc::unsupported, "cuda::Allocator: a capture ended while another call named its stream");
+    if (graph->came_back(address, native)) return buffer.close();
+    graph->hold(buffer, home ? home->own : sync);
   }
 
   static Device device_of_context() {
@@ -152,20 +242,12 @@ struct Allocator::State {
     return cuda::device(wanted);  // throws, and says which devices there are
   }
 
-  LanePtr take_oldest() {
-    const auto oldest = std::min_element(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) {
-      return a.second->last_used < b.second->last_used;
-    });
-    return std::move(lanes.extract(oldest).mapped());
-  }
-
-  using Key = std::pair<CUcontext, unsigned long long>;  // ids are never reused, handles are
   const ResourcePtr resource;
   const Stream sync;  // only the resource puts work on it
-  BufferTable buffers;
-  std::mutex mutex;
-  std::map<Key, LanePtr> lanes;
-  std::uint64_t clock = 0;
+  std::atomic<Gpu*> device{nullptr};
+  Graphs graphs;
+  LaneTable lanes;
+  BufferTable buffers;  // ends first
 };
 
 Allocator::Allocator(ResourcePtr resource) : state_(std::make_unique<State>(std::move(resource))) {}
@@ -176,39 +258,33 @@ std::size_t Allocator::live() const noexcept { return state_->buffers.size(); }
 
 void* Allocator::allocate(CUstream_st* stream, std::size_t bytes, std::size_t alignment) {
   if (bytes == 0) return nullptr;
-  const LanePtr lane = state_->lane(stream);
-  Buffer buffer = state_->resource->allocate(bytes, lane->own, alignment);
+  if (!stream) stream = CU_STREAM_LEGACY;
+  const auto [key, captured] = state_->named(stream);
+  if (captured) [[unlikely]]
+    return state_->keep(state_->get_for_graph(stream, bytes, alignment), {});
+  HeldLane lane = state_->lane(stream, key);
+  Buffer buffer = state_->get(*lane, bytes, alignment);
   lane->take_over();
-  return state_->keep(std::move(buffer));
+  return state_->keep(std::move(buffer), std::move(lane));
 }
 
 void Allocator::deallocate(CUstream_st* stream, void* address) noexcept {
-  if (!address) return;
-  Buffer buffer = state_->take(address);
-  if (buffer.is_closed() || forked_after_load()) return;
-  spi::Block& block = *buffer.block();
-  try {
-    const LanePtr lane = state_->lane(stream);
-    if (block.stream == &lane->own.state()) return lane->hand_back();
-    const Stream app = lane->app();
-    block.used(app.state(), app.record().value());
-  } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    if (known && known->code() == Errc::device_lost) return;
-    block.owners.fetch_add(1);  // never dropped again
-    tell("cuda::Allocator::deallocate", std::to_string(block.size) + " bytes are leaked: " + error.what());
-  }
+  state_->end(address, [&](Buffer& buffer, const HeldLane& home) { state_->give_back(stream, address, buffer, home); });
+}
+
+void Allocator::deallocate(void* address) noexcept {
+  state_->end(address, [&](Buffer& buffer, const HeldLane& home) { state_->give_back_unnamed(buffer, home); });
 }
 
 void* Allocator::allocate_sync(std::size_t bytes, std::size_t alignment) {
   if (bytes == 0) return nullptr;
-  Buffer buffer = state_->resource->allocate(bytes, state_->sync, alignment);
-  if (auto& timeline = state_->sync.state(); !timeline.reached(timeline.issued())) state_->sync.synchronize();
-  return state_->keep(std::move(buffer));
+  return state_->keep(state_->get_now(bytes, alignment), {});
 }
 
 void Allocator::deallocate_sync(void* address) noexcept {
-  if (address) state_->take(address).close();
+  if (!address) return;
+  HeldLane home;
+  state_->take(address, home).close();
 }
 
 }  // namespace weir::cuda

@@ -52,6 +52,7 @@ bool find_symbols(Finder find, Driver& table, std::string& reason) {
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
   if (!one(table.MemPrefetchAsync, "cuMemPrefetchAsync", 8000)) return false;
+  if (!one(table.StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 11030)) return false;
   if (!one(table.StreamGetGreenCtx, "cuStreamGetGreenCtx", 12040)) reason.clear();
   if (!one(table.CtxRecordEvent, "cuCtxRecordEvent", 12050)) reason.clear();
   return true;

@@ -14,7 +14,9 @@ inline constexpr int oldest_driver = 12000;
 /// Earlier forms of functions that newer headers declare differently.
 namespace former {
 using MemPrefetchAsync = CUresult(CUDAAPI*)(CUdeviceptr, std::size_t, CUdevice, CUstream);
-}
+using StreamGetCaptureInfo = CUresult(CUDAAPI*)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                                const CUgraphNode**, std::size_t*);
+}  // namespace former
 
 /// The driver's functions: `driver().MemAlloc` is cuMemAlloc.
 struct Driver {
@@ -22,6 +24,7 @@ struct Driver {
 #include "symbols.inc"
 #undef WEIR_CUDA_SYMBOL
   former::MemPrefetchAsync MemPrefetchAsync = nullptr;
+  former::StreamGetCaptureInfo StreamGetCaptureInfo = nullptr;
   decltype(&::cuStreamGetGreenCtx) StreamGetGreenCtx = nullptr;  ///< null before 12.4
   decltype(&::cuCtxRecordEvent) CtxRecordEvent = nullptr;        ///< null before 12.5
   int version = 0;  ///< of the CUDA interface: 1000 × major + 10 × minor

@@ -28,8 +28,9 @@ constexpr std::uint64_t everything = ~std::uint64_t{0} - 1;
 
 }  // namespace
 
-GpuStream::Turn::Turn(const GpuStream& stream) : scope_(stream.context_), handle_(stream.handle()) {
-  if (stream.foreign()) refuse_captured(handle_, stream.device());
+GpuStream::Turn::Turn(const GpuStream& stream)
+    : scope_(stream.context_), handle_(stream.app_ ? stream.app_turn() : stream.handle()) {
+  if (stream.foreign() && !stream.app_) refuse_captured(handle_, stream.device());
 }
 
 void refuse_captured(CUstream native, const spi::DeviceState& device) {
@@ -41,7 +42,7 @@ void refuse_captured(CUstream native, const spi::DeviceState& device) {
 }
 
 GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, Sort sort)
-    : StreamState(gpu), context_(context), native_(native), sort_(sort), foreign_(sort == Sort::borrowed) {
+    : StreamState(gpu), context_(context), native_(native), sort_(sort), foreign_(sort == Sort::borrowed || sort == Sort::app) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
   events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
   if (context != gpu.context() && driver().StreamGetGreenCtx) {
@@ -84,7 +85,7 @@ spi::Ref<spi::StreamState> GpuStream::stand_in() {
 
 // From now on the application may destroy its stream, and the driver may reuse the handle.
 void GpuStream::do_close() noexcept {
-  if (foreign()) StreamRegistry::get().forget(*this);
+  if (foreign() && !app_) StreamRegistry::get().forget(*this);
 }
 
 void GpuStream::destroy() noexcept {
@@ -117,10 +118,20 @@ CUstream GpuStream::hand_out() {
 
 void GpuStream::wait_natively() noexcept {
   const ReleaseScope scope(context_, device());
-  if (scope) report_failure(driver().StreamSynchronize(handle()), "cuStreamSynchronize", device());
+  if (!scope) return;
+  if (!app_ || is_named()) {
+    return report_failure(driver().StreamSynchronize(handle()), "cuStreamSynchronize", device());
+  }
+  try {
+    const EventRef now = events_->take();
+    record_context(now->handle);
+    report_failure(driver().EventSynchronize(now->handle), "cuEventSynchronize", device());
+  } catch (const std::exception& error) {
+    report({std::make_error_code(std::errc::operation_not_supported), "cuda::GpuStream::wait_natively", error.what()});
+  }
 }
 
-void GpuStream::answered(CUresult result, const char* call) {
+void GpuStream::answered(CUresult result, const char* call) const {
   if (result == CUDA_SUCCESS) return;
   if (result == CUDA_ERROR_DEINITIALIZED) end_call(call);
   const ReleaseScope scope(context_, device());
@@ -142,6 +153,7 @@ void GpuStream::do_mark(std::uint64_t value) {
     const std::scoped_lock lock(mutex_);
     if (last_marked_ >= value) return;
   }
+  if (app_ && !app_->unmarked.take()) return mark_again(value);
   EventRef event;
   try {
     event = events_->take();
@@ -150,6 +162,9 @@ void GpuStream::do_mark(std::uint64_t value) {
     const std::scoped_lock lock(mutex_);
     completed_ = everything;
     return;
+  } catch (...) {
+    if (app_) app_->unmarked.add();
+    throw;
   }
   const std::scoped_lock lock(mutex_);
   if (markers_.size() >= ask_at_) bound_markers();
@@ -157,16 +172,11 @@ void GpuStream::do_mark(std::uint64_t value) {
   last_marked_ = value;
 }
 
-// While somebody captures a stream of the context, cuCtxRecordEvent fails and spoils the capture. The question about
-// the legacy stream finds captures of blocking streams and spoils nothing. Nobody can ask about others.
 void GpuStream::record(CUevent event) {
-  if (sort_ != Sort::whole_context) {
-    const Turn turn(*this);
-    return answered(driver().EventRecord(event, turn.handle()), "cuEventRecord");
-  }
-  const ContextScope scope(context_);
-  refuse_captured(CU_STREAM_LEGACY, device());
-  answered(driver().CtxRecordEvent(context_, event), "cuCtxRecordEvent");
+  if (sort_ == Sort::whole_context) return record_context(event);
+  if (app_) return record_app(event);
+  const Turn turn(*this);
+  answered(driver().EventRecord(event, turn.handle()), "cuEventRecord");
 }
 
 // Perhaps nobody ever asks about these markers, so their number is bounded. Beyond the bound, every other marker is

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "app_stream.hpp"
 #include "context_scope.hpp"
 #include "device.hpp"
 #include "events.hpp"
@@ -25,6 +26,9 @@ class GpuStream final : public spi::StreamState {
   /// Make a timeline on which no work is put, and whose points cover all work of the primary context. It has no native
   /// stream. Needs cuCtxRecordEvent.
   static GpuStream* create_for_context(Gpu& gpu);
+  /// Make a timeline for `native`, a stream of the primary context, or the legacy stream. Nobody owns that stream, and
+  /// the application may destroy it at any time (app_stream.hpp). Needs cuCtxRecordEvent.
+  static GpuStream* create_for_app(Gpu& gpu, CUstream native);
   /// Return the timeline of `native`. While a timeline of that stream is alive, it is always that one. `owner` is kept
   /// until the timeline ends. Throws incompatible when the stream is of another device.
   static spi::Ref<spi::StreamState> borrow(Gpu& gpu, CUstream native, std::shared_ptr<void> owner);
@@ -45,6 +49,9 @@ class GpuStream final : public spi::StreamState {
 
   /// Return the pool from which this stream's events come.
   [[nodiscard]] EventPool& events() const noexcept { return *events_; }
+
+  /// Return what a timeline that was made by create_for_app() knows of its stream; null for all others.
+  [[nodiscard]] AppStream* app() const noexcept { return app_.get(); }
 
   /// Wait on the host for all work that the driver has here, even if the timeline is lost. An error is reported.
   void wait_natively() noexcept;
@@ -86,9 +93,16 @@ class GpuStream final : public spi::StreamState {
     EventRef event;
   };
 
-  enum class Sort : std::uint8_t { owned, borrowed, whole_context };
+  enum class Sort : std::uint8_t { owned, borrowed, whole_context, app };
   GpuStream(Gpu& gpu, CUcontext context, CUstream native, Sort sort);
   void record(CUevent event);
+  void record_context(CUevent event) const;
+
+  // app_stream.cpp
+  [[nodiscard]] bool is_named() const noexcept;
+  [[nodiscard]] CUstream app_turn() const;
+  void record_app(CUevent event);
+  void mark_again(std::uint64_t value);
 
   void bound_markers();
   void drop_finished_markers();
@@ -96,7 +110,7 @@ class GpuStream final : public spi::StreamState {
   /// marked; `complete` says which.
   EventRef event_after(std::uint64_t value, bool& complete);
   /// Take the driver's answer about the work on this stream; throw when it is an error.
-  void answered(CUresult result, const char* call);
+  void answered(CUresult result, const char* call) const;
   void launch(std::function<void()>& function);
   void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
   /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if on this one.
@@ -127,6 +141,7 @@ class GpuStream final : public spi::StreamState {
 
   bool green_ = false;  // uses a part of the device's processors; its memory is the primary context's
   SideStreams sides_;   // where run_on() has put work
+  std::unique_ptr<AppStream> app_;
 
   friend class StreamRegistry;
 };

@@ -22,25 +22,27 @@ std::uint64_t hash(const void* address) noexcept {
 
 struct Slot {
   sync::Plain<const void*> address = nullptr;  // null: the slot is empty
+  void* tag = nullptr;
   Buffer buffer;
 };
 
 /// Open addressing: an entry stands in the slot of its hash or behind it, with no empty slot between.
 class alignas(64) Stripe {
  public:
-  void add(const void* address, Buffer& buffer) {
+  void add(const void* address, Buffer& buffer, void* tag) {
     const std::scoped_lock guard(lock);
     if (4 * (used_ + 1) > 3 * slots_.size()) grow();
-    insert(address, buffer);
+    insert(address, buffer, tag);
     ++used_;
   }
 
-  Buffer take(const void* address) noexcept {
+  Buffer take(const void* address, void** tag) noexcept {
     const std::scoped_lock guard(lock);
     if (used_ == 0) return {};
     for (std::size_t at = home(address); slots_[at].address; at = after(at)) {
       if (slots_[at].address != address) continue;
       Buffer found = std::move(slots_[at].buffer);
+      if (tag) *tag = slots_[at].tag;
       close_gap(at);
       --used_;
       return found;
@@ -61,10 +63,11 @@ class alignas(64) Stripe {
   }
   std::size_t after(std::size_t at) const noexcept { return (at + 1) & (slots_.size() - 1); }
 
-  void insert(const void* address, Buffer& buffer) noexcept {
+  void insert(const void* address, Buffer& buffer, void* tag) noexcept {
     std::size_t at = home(address);
     for (; slots_[at].address; at = after(at)) assert(slots_[at].address != address);
     slots_[at].address = address;
+    slots_[at].tag = tag;
     slots_[at].buffer = std::move(buffer);
   }
 
@@ -72,7 +75,7 @@ class alignas(64) Stripe {
     std::vector<Slot> old(slots_.empty() ? 8 : 2 * slots_.size());
     old.swap(slots_);
     for (Slot& slot : old) {
-      if (slot.address) insert(slot.address, slot.buffer);
+      if (slot.address) insert(slot.address, slot.buffer, slot.tag);
     }
   }
 
@@ -84,6 +87,7 @@ class alignas(64) Stripe {
     for (std::size_t at = after(gap); slots_[at].address; at = after(at)) {
       if (distance(home(slots_[at].address), at) < distance(gap, at)) continue;
       slots_[gap].address = slots_[at].address;
+      slots_[gap].tag = slots_[at].tag;
       slots_[gap].buffer = std::move(slots_[at].buffer);
       gap = at;
     }
@@ -97,21 +101,23 @@ class alignas(64) Stripe {
 }  // namespace
 
 struct BufferTable::State {
-  Stripe& of(const void* address) noexcept { return stripes.at(hash(address) >> 60U); }
+  Stripe& of(const void* address) noexcept { return stripes.at(hash(address) >> 58U); }
 
   void fork(spi::ForkMoment moment) noexcept {
     for (Stripe& stripe : stripes) detail::hold_across_fork(stripe.lock, moment);
   }
 
-  std::array<Stripe, 16> stripes;
+  std::array<Stripe, 64> stripes;
   spi::ForkLink link{*this};  // must be the last member
 };
 
 BufferTable::BufferTable() : state_(std::make_unique<State>()) {}
 BufferTable::~BufferTable() = default;
 
-void BufferTable::insert(const void* address, Buffer buffer) { state_->of(address).add(address, buffer); }
-Buffer BufferTable::take(const void* address) noexcept { return state_->of(address).take(address); }
+void BufferTable::insert(const void* address, Buffer buffer, void* tag) {
+  state_->of(address).add(address, buffer, tag);
+}
+Buffer BufferTable::take(const void* address, void** tag) noexcept { return state_->of(address).take(address, tag); }
 
 std::size_t BufferTable::size() const noexcept {
   std::size_t sum = 0;

@@ -33,7 +33,8 @@ struct Api {
                                               X(MemPoolTrimTo, 11020) X(MemAllocFromPoolAsync, 11020)              \
                                                   X(EventSynchronize, 2000) X(MemGetAddressRange, 3020)            \
                                                       X(MemGetAccess, 10020) X(MemRetainAllocationHandle, 11000)   \
-                                                          X(MemGetAllocationPropertiesFromHandle, 10020)
+                                                          X(MemGetAllocationPropertiesFromHandle, 10020) \
+      X(GraphInstantiateWithFlags, 11040) X(GraphExecDestroy, 10000)
 #define WEIR_TEST_DECLARE(name, version) decltype(&::cu##name) name = nullptr;
   WEIR_TEST_SYMBOLS(WEIR_TEST_DECLARE)
 #undef WEIR_TEST_DECLARE

@@ -11,8 +11,8 @@
 
 namespace weir {
 
-/// Keeps a Buffer for each address. Thread-safe; the addresses are spread over 16 locks. Once the table has held as
-/// many buffers before, it needs no malloc, and at most 86 bytes per buffer. The destructor closes the buffers that are
+/// Keeps a Buffer for each address. Thread-safe; the addresses are spread over 64 locks. Once the table has held as
+/// many buffers before, it needs no malloc, and at most 107 bytes per buffer. The destructor closes the buffers that are
 /// left.
 class WEIR_API BufferTable {
  public:
@@ -22,11 +22,12 @@ class WEIR_API BufferTable {
   BufferTable& operator=(const BufferTable&) = delete;
   ~BufferTable();
 
-  /// Keep `buffer` under `address`, which must not be null and must have no buffer here yet. If this throws
-  /// std::bad_alloc, `buffer` was closed.
-  void insert(const void* address, Buffer buffer);
-  /// Take out and return the buffer under `address`; a closed Buffer when there is none.
-  [[nodiscard]] Buffer take(const void* address) noexcept;
+  /// Keep `buffer` under `address`, which must not be null and must have no buffer here yet. `tag` is the caller's, and
+  /// comes back with the buffer. If this throws std::bad_alloc, `buffer` was closed.
+  void insert(const void* address, Buffer buffer, void* tag = nullptr);
+  /// Take out and return the buffer under `address`, and its tag; a closed Buffer when there is none. `*tag` is written
+  /// only if there is one.
+  [[nodiscard]] Buffer take(const void* address, void** tag = nullptr) noexcept;
   /// Return the number of buffers that the table holds.
   [[nodiscard]] std::size_t size() const noexcept;
 

@@ -117,6 +117,12 @@ struct MemPrefetchAsyncFunction {
   static inline CUresult(CUDAAPI* next)(CUdeviceptr, std::size_t, CUdevice, CUstream) = nullptr;  // of CUDA 8
 };
 
+struct StreamGetCaptureInfoFunction {
+  static constexpr const char* name = "cuStreamGetCaptureInfo";
+  static inline CUresult(CUDAAPI* next)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
+                                        std::size_t*) = nullptr;  // of CUDA 11.3
+};
+
 struct StreamGetGreenCtxFunction {
   static constexpr const char* name = "cuStreamGetGreenCtx";
   static inline decltype(&::cuStreamGetGreenCtx) next = nullptr;
@@ -132,6 +138,7 @@ void* stand_in_for(std::string_view name, void* address) {
   }
 #include "../../symbols.inc"
   WEIR_CUDA_SYMBOL(MemPrefetchAsync, 8000)
+  WEIR_CUDA_SYMBOL(StreamGetCaptureInfo, 11030)
   WEIR_CUDA_SYMBOL(StreamGetGreenCtx, 12040)
 #undef WEIR_CUDA_SYMBOL
   return address;

@@ -72,6 +72,7 @@ void forget(Stream* stream) {
   if (stream->context->legacy == stream) stream->context->legacy = nullptr;
   stream->clock = {};
   world().ended_streams.push_back(stream);
+  if (stream->done != 0) world().unseen_ends.push_back({stream->context, stream->id, stream->done});
   changed().notify_all();
 }
 
@@ -206,8 +207,12 @@ RecordRef record_context(const char* call, const Context& context) {
     };
     append(stream, std::move(part));
   }
-  for (const Stream* const stream : world().ended_streams) {
-    if (&stream->context->base() == &context) record->clock.raise(stream->id, stream->done);
+  record->clock.host = world().observed.now();
+  std::erase_if(world().unseen_ends, [&](const End& one) {
+    return world().observed.covers(one.stream, one.done, record->clock.host);
+  });
+  for (const End& one : world().unseen_ends) {
+    if (&one.context->base() == &context) record->clock.raise(one.stream, one.done);
   }
   end_part();
   return record;
@@ -296,7 +301,11 @@ CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
 
 CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
   ENTER("cuStreamGetId");
-  STREAM(handle);
+  STREAM_TO_ASK(handle);
+  if (stream->capturing) {
+    world().spoiled = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   *id = stream->id;
   return CUDA_SUCCESS;
 }
@@ -317,24 +326,6 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* sta
   *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
-  ENTER("cuStreamBeginCapture");
-  STREAM(handle);
-  stream->capturing = true;
-  world().spoiled = false;
-  ++world().captures;
-  return CUDA_SUCCESS;
-}
-CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
-  ENTER("cuStreamEndCapture");
-  STREAM_TO_ASK(handle);
-  stream->capturing = false;
-  --world().captures;
-  *graph = nullptr;
-  return world().spoiled ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-}
-CUresult CUDAAPI cuGraphDestroy(CUgraph) { return CUDA_SUCCESS; }
-
 CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   ENTER("cuStreamQuery");
   UNSAFE();

@@ -8,12 +8,15 @@ extern "C" {
 
 CUresult CUDAAPI fake_cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device);  // the form of CUDA 3.2
 CUresult CUDAAPI fake_cuMemPrefetchAsync(CUdeviceptr at, size_t bytes, CUdevice to, CUstream on);  // of CUDA 8
+CUresult CUDAAPI fake_cuStreamGetCaptureInfo(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                             const CUgraphNode**, size_t*);  // of CUDA 11.3
 
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint64_t,
                                   CUdriverProcAddressQueryResult* result) {
   static const auto& table = *new std::map<std::string, void*>{
       {"cuCtxCreate", reinterpret_cast<void*>(&fake_cuCtxCreate)},
       {"cuMemPrefetchAsync", reinterpret_cast<void*>(&fake_cuMemPrefetchAsync)},
+      {"cuStreamGetCaptureInfo", reinterpret_cast<void*>(&fake_cuStreamGetCaptureInfo)},
 #define WEIR_CUDA_SYMBOL(symbol, version) {"cu" #symbol, reinterpret_cast<void*>(&::cu##symbol)},
 #include "../../symbols.inc"
       WEIR_CUDA_SYMBOL(CtxDestroy, 0) WEIR_CUDA_SYMBOL(CtxSetCurrent, 0) WEIR_CUDA_SYMBOL(StreamBeginCapture, 0)
@@ -26,6 +29,8 @@ CUresult CUDAAPI cuGetProcAddress(const char* name, void** address, int, cuuint6
                               WEIR_CUDA_SYMBOL(StreamGetGreenCtx, 0) WEIR_CUDA_SYMBOL(EventDestroy, 0)
                                   WEIR_CUDA_SYMBOL(CtxRecordEvent, 0) WEIR_CUDA_SYMBOL(MemGetAccess, 0)
                                       WEIR_CUDA_SYMBOL(MemRetainAllocationHandle, 0)
+                                          WEIR_CUDA_SYMBOL(GraphInstantiateWithFlags, 0)
+                                              WEIR_CUDA_SYMBOL(GraphExecDestroy, 0)
 #undef WEIR_CUDA_SYMBOL
   };
   const auto found = table.find(name);

@@ -37,6 +37,7 @@ int number(const char* name, int fallback) {
 }
 
 CUresult enter(const char* call) {
+  ++world().calls;
   if (here().in_host_function) return violation(call, "called in a host function", CUDA_ERROR_NOT_PERMITTED);
   if (world().primaries.empty()) return violation(call, "called before cuInit", CUDA_ERROR_NOT_INITIALIZED);
   if (world().gone_with_the_process) return CUDA_ERROR_DEINITIALIZED;
@@ -60,3 +61,13 @@ bool safe_while_capturing() {
 }
 
 }  // namespace fake
+
+extern "C" {
+
+/// For tests: how many calls there were so far.
+std::size_t fake_cuda_calls() {
+  const fake::Lock lock(fake::lock_of_all());
+  return fake::world().calls;
+}
+
+}  // extern "C"

@@ -138,7 +138,16 @@ struct Stream {
   bool running = false, ended = false, capturing = false;
   std::uint64_t issued = 0, done = 0;
   std::condition_variable arrived;  // work, or the end
+  std::uint64_t capture = 0;        // the id of its last one
+  void* graph = nullptr;            // into which it is being captured
   Clock clock;                      // what is ordered before its next piece of work
+};
+
+/// A stream that ended, until the host has seen that its work is complete.
+struct End {
+  const Context* context;
+  Id stream;
+  std::uint64_t done;
 };
 
 /// What was freed on a stream, and is free for the system once the host has seen that.
@@ -168,6 +177,7 @@ struct World {
   std::set<Context*> contexts;  // all that were ever made: their objects stay
   std::set<Stream*> streams;
   std::vector<Stream*> ended_streams;  // their objects stay, so that no handle means another stream later
+  std::vector<End> unseen_ends;
   bool streams_come_again = false;     // but to a test that wants it so
   std::set<Event*> events;
   std::vector<Pool*> default_pools;    // of the devices
@@ -176,7 +186,9 @@ struct World {
   int blocking_frees = 0;  // that wait for a device
   Observed observed;
   Id last_id = 0;
+  std::size_t calls = 0;  // of functions of the driver
   int captures = 0;
+  std::uint64_t last_capture = 0;
   std::uint64_t rests = 0;  // changed to send threads without work away
   bool spoiled = false;
   bool gone_with_the_process = false;
