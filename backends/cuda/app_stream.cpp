@@ -12,7 +12,7 @@ namespace weir::cuda {
 thread_local constinit Naming* Naming::innermost = nullptr;
 
 void AppStream::follow(CUstream native, EventPool& events) {
-  if (!ahead_) return;
+  if (!is_ahead()) return;
   const EventRef after = events.take();
   check(driver().EventRecord(after->handle, side_->handle()), "cuEventRecord", side_->gpu());
   check(driver().StreamWaitEvent(native, after->handle, 0), "cuStreamWaitEvent", side_->gpu());

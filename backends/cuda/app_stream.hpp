@@ -28,6 +28,8 @@ class AppStream {
   }
   /// Let `native` wait for work that was put aside, if there is any. `native` is named, and its context is current.
   void follow(CUstream native, EventPool& events);
+  /// Return whether there may be work that was put aside, and for which the stream does not wait yet.
+  [[nodiscard]] bool is_ahead() const noexcept { return ahead_.load(std::memory_order_relaxed); }
 
   /// Note that another stream wanted to know how far this one is while no call named it. The next memory that comes
   /// back gets points of its own then, because a point of the whole context covers more than anybody waits for.
@@ -47,7 +49,7 @@ class AppStream {
   static constexpr unsigned most_eager = 4;
 
   std::optional<SideStream> side_;
-  bool ahead_ = false;  // the side stream has work for which the stream does not wait yet
+  std::atomic<bool> ahead_{false};  // changed in the timeline's turn
   std::atomic<unsigned> eager_{most_eager};
 };
 

@@ -27,7 +27,13 @@ Stream Lane::app() const noexcept {
 }
 
 void Lane::take_over() {
-  if (direct_) return;
+  if (direct_) {
+    if (!direct_->app()->is_ahead()) [[likely]]
+      return;
+    const auto follow = [this](std::uint64_t) { const GpuStream::Turn turn(*direct_); };
+    (void)direct_->put(spi::NativeOp{follow});
+    return;
+  }
   const std::scoped_lock lock(mutex_);
   if (own.state().issued() <= covered_) return;
   const Event point = own.record();

@@ -15,7 +15,7 @@
 #include "sink.hpp"
 #include "threads.hpp"
 #include "weir/adaptors/debug.hpp"
-#include "weir/adaptors/statistics.hpp"
+#include "weir/callback_resource.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -235,6 +235,40 @@ TEST_F(AllocatorStreams, ResourcesMayPutWorkWhenAnotherStreamIsNamed) {
   for (void* address : live) allocator.deallocate(last.get(), address);
   for (int i = 0; i < 40; ++i) allocator.deallocate(last.get(), allocator.allocate(last.get(), page / 8));
   EXPECT_EQ(allocator.live(), 0U);
+}
+
+// A resource keeps the stream that it is asked for, and puts work there when no call names it.
+TEST_F(AllocatorStreams, WorkThatIsPutAsideHasItsPlaceInTheOrder) {
+  const Current current(primary());
+  CUdeviceptr at = 0;
+  ASSERT_CU(api().MemAlloc(&at, page));
+  std::optional<Stream> kept;
+  CallbackOptions options;
+  options.allocate = [&](std::size_t, const Stream& stream) {
+    kept = stream;
+    return reinterpret_cast<void*>(at);
+  };
+  options.deallocate = [](void*, std::size_t) {};
+  const auto memory = make_callback_resource(gpu(), options);
+  const NativeStream native;
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  {
+    cuda::Allocator allocator(memory);
+    void* const address = allocator.allocate(native.get(), page);
+    auto view = Buffer::from_handle(
+        gpu(), at, page, [] {}, stream);
+    Busy writes(native.get(), {at, page, 1});
+    view.fill(std::uint8_t{2}, *kept);  // after what the stream has
+    writes.release();
+    allocator.deallocate(native.get(), address);
+    void* const again = allocator.allocate(native.get(), page);
+    fill(again, 3, stream);  // after the work that was put aside
+    EXPECT_EQ(first_byte(again, stream), 3);
+    allocator.deallocate(native.get(), again);
+    kept.reset();
+  }
+  test::await_releases();
+  EXPECT_CU(api().MemFree(at));
 }
 
 // The driver's own allocations and frees go to the stream itself, or where they are ordered after it.
