@@ -107,15 +107,13 @@ struct Allocator::State {
     bool captured;
   };
 
-  /// Usually the context of the device is current, and then this costs three questions.
+  /// Usually two questions: these work whatever context is current. Older drivers may refuse them then.
   Named named(CUstream native) {
     Gpu& at = gpu();
     at.check_process();
-    const CUcontext context = at.context();
-    CUcontext current = nullptr;
-    Named named{{context, 0}, false};
+    Named named{{at.context(), 0}, false};
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (native == CU_STREAM_PER_THREAD || driver().CtxGetCurrent(&current) != CUDA_SUCCESS || current != context ||
+    if (native == CU_STREAM_PER_THREAD || (native == CU_STREAM_LEGACY && !is_current(named.key.context)) ||
         driver().StreamIsCapturing(native, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE ||
         driver().StreamGetId(native, &named.key.id) != CUDA_SUCCESS) [[unlikely]] {
       named = named_anywhere(native);
@@ -123,6 +121,11 @@ struct Allocator::State {
     if (graphs.may_capture() && !named.captured) [[unlikely]]
       graphs.is_free(native);
     return named;  // if the stream is of another context, no lane has this key
+  }
+
+  static bool is_current(CUcontext context) noexcept {
+    CUcontext current = nullptr;
+    return driver().CtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
   }
 
   Named named_anywhere(CUstream native) {

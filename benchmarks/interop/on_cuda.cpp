@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // allocator/pair: 4 KiB by their address in the order of a CUstream.
+// allocator/streams/N: the same on N streams in turn.
+// allocator/threads/N: the same by N threads at once, each on a stream of its own.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "support/row.hpp"
 #include "support/suite.hpp"
@@ -11,17 +19,56 @@
 namespace weir::bench {
 namespace {
 
+void pair(cuda::Allocator& memory, CUstream_st* stream) {
+  void* address = memory.allocate(stream, 4 * kib);
+  benchmark::DoNotOptimize(address);
+  memory.deallocate(stream, address);
+}
+
+void in_turn(benchmark::State& state, const Device& device, std::size_t count) {
+  const std::vector<Stream> streams = [&] {
+    std::vector<Stream> made;
+    for (std::size_t i = 0; i < count; ++i) made.emplace_back(device);
+    return made;
+  }();
+  std::vector<CUstream_st*> handles;
+  for (const Stream& stream : streams) handles.push_back(cuda::native(stream));
+  cuda::Allocator memory(make_pool(device));
+  for (int round = 0; round < 10; ++round) {
+    for (CUstream_st* handle : handles) pair(memory, handle);
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    pair(memory, handles[next]);
+    next = next + 1 == count ? 0 : next + 1;
+  }
+}
+
+void add_threads(const Device& device) {
+  const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (const int threads : std::set{1, std::min(4, most), std::min(16, most)}) {
+    // Made when it is first needed: a table of rows is no reason to reserve memory.
+    auto shared = std::make_shared<std::unique_ptr<cuda::Allocator>>();
+    auto once = std::make_shared<std::once_flag>();
+    auto& row = add_row("cuda/allocator/threads/" + std::to_string(threads) + "/weir", [=](benchmark::State& state) {
+      std::call_once(*once, [&] { *shared = std::make_unique<cuda::Allocator>(make_pool(device)); });
+      const Stream mine(device);
+      CUstream_st* const native = cuda::native(mine);
+      for (int i = 0; i < 1000; ++i) pair(**shared, native);
+      for (auto _ : state) pair(**shared, native);
+      state.SetItemsProcessed(state.iterations());
+    });
+    row.Threads(threads);
+  }
+}
+
 const Suite suite("cuda", [](const Device& device) {
-  add_row("cuda/allocator/pair/weir", [device](benchmark::State& state) {
-    const Stream stream(device);
-    CUstream_st* const native = cuda::native(stream);
-    cuda::Allocator memory(make_pool(device));
-    for (auto _ : state) {
-      void* address = memory.allocate(native, 4 * kib);
-      benchmark::DoNotOptimize(address);
-      memory.deallocate(native, address);
-    }
-  });
+  add_row("cuda/allocator/pair/weir", [device](benchmark::State& state) { in_turn(state, device, 1); });
+  for (const std::size_t count : {16, 64, 256, 1000}) {
+    add_row("cuda/allocator/streams/" + std::to_string(count) + "/weir",
+            [device, count](benchmark::State& state) { in_turn(state, device, count); });
+  }
+  add_threads(device);
 });
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The extension module: one call per subject, in the order in which types refer to each other.
 
 #include "bind.hpp"
+#include "cuda_allocator.hpp"
 #include "dlpack_names.hpp"
 #include "functions.hpp"
 #include "weir/version.hpp"
@@ -49,6 +50,8 @@ NB_MODULE(_weir, m) {
   weir::python::bind_mirrored_buffers(m);
   weir::python::bind_device_vectors(m);
   weir::python::bind_vulkan(m);
+  weir::python::bind_cuda_allocator(m);
+  weir::python::bind_torch_hooks(m);
   weir::python::bind_ipc(m);
   weir::python::bind_command_line(m);
   weir::python::refuse_pickling(m);

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 import weir
+import weir.cupy
+import weir.numba
+import weir.rmm
+import weir.torch
 
 FOLDER = Path(weir.__file__).parent
 
@@ -18,7 +22,10 @@ def names(body):
     return {n for n in found if not n.startswith("_") or n.endswith("__")}
 
 
-@pytest.mark.parametrize("module, stub", [(weir._weir, "_weir.pyi"), (weir.ipc, "ipc.pyi"), (weir.vulkan, "vulkan.pyi")])
+MODULES = [weir._weir, weir.ipc, weir.vulkan, weir.torch, weir.cupy, weir.numba, weir.rmm]
+
+
+@pytest.mark.parametrize("module, stub", [(m, m.__name__.split(".")[-1] + ".pyi") for m in MODULES])
 def test_stubs_match_the_module(module, stub):
     tree = ast.parse((FOLDER / stub).read_text())
     public = {n for n in vars(module) if not n.startswith("_") and n not in ("ipc", "vulkan")}

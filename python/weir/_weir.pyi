@@ -23,6 +23,12 @@ class _HasDlpack(Protocol):
     def __dlpack__(self, *, stream: int | None = None) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+def _take_torch_hook(allocators: Sequence[CudaAllocator]) -> tuple[str, str]:
+    """Return the names of two C functions of this module that allocate from these CudaAllocators."""
+
+def _torch_hook_failure(name: str) -> str | None:
+    """Return why the last allocation that failed did so; None if none did."""
+
 def _run_command_line(arguments: Sequence[str], program: Sequence[str]) -> int:
     """Run the weir command line and return its exit status. `program` are the words that start it in a process."""
 
@@ -229,6 +235,29 @@ def borrow_cuda_stream(device: Device, stream: object) -> Stream:
     """Stream over a CUDA stream that others own: an object with __cuda_stream__ (cuda.core, CuPy, PyTorch), which is kept
     as long as weir uses the stream, or a handle as int, whose stream must live that long: as long as a Stream or an Event
     of it, and memory that was allocated or used on it."""
+
+class CudaAllocator:
+    """Hands out addresses of a resource's memory in the order of CUDA streams, as cudaMallocAsync does. For the hooks
+    of frameworks; weir.torch, weir.cupy, weir.numba and weir.rmm stand on it. Its end gives back what was not given
+    back."""
+
+    def __init__(self, resource: MemoryResource) -> None: ...
+    def allocate(self, size: SupportsIndex, *, stream: object, alignment: SupportsIndex = 256) -> int:
+        """Return the address of `size` bytes for use on a CUDA stream: a handle, or an object with __cuda_stream__. 0
+        for no bytes. Raises OutOfMemory."""
+
+    def deallocate(self, address: SupportsIndex, *, stream: object | None = None) -> None:
+        """Give memory back after everything on the stream so far. None is for a stream that may be gone: then the
+        stream that the memory was allocated for may use it again at once, and others after everything that the device
+        has by now."""
+
+    @property
+    def live(self) -> int:
+        """number of addresses that are not given back yet"""
+
+    @property
+    def resource(self) -> MemoryResource:
+        """where the memory comes from"""
 
 class MemoryResource:
     """Source of memory. Thread-safe; its Buffers keep it alive."""

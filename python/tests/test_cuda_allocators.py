@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of weir by its address, and the modules that give it to frameworks. Where a framework is missing, an object of
+the same interface stands in; test_framework_allocators.py has the frameworks themselves."""
+
+import ctypes
+import gc
+import sys
+import types
+
+import pytest
+
+import weir
+import weir.cupy
+import weir.numba
+import weir.rmm
+import weir.torch
+
+LEGACY = 1
+
+
+@pytest.fixture
+def pool(cuda):
+    return weir.make_pool(weir.make_resource(cuda.device), limit=1 << 20, segment_bytes=1 << 20, paged=False)
+
+
+def live(resource):
+    return resource.stats()["live_buffers"]
+
+
+def test_cuda_addresses_in_the_order_of_a_stream(cuda, pool):
+    allocator = weir.CudaAllocator(pool)
+    first = allocator.allocate(4096, stream=cuda.stream)
+    assert first % 256 == 0 and allocator.live == 1 and live(pool) == 1
+    allocator.deallocate(first, stream=cuda.stream)
+    assert allocator.allocate(4096, stream=cuda.stream) == first
+    allocator.deallocate(first)
+    assert allocator.allocate(1000, stream=LEGACY, alignment=4096) % 4096 == 0
+    assert allocator.allocate(0, stream=LEGACY) == 0
+    assert allocator.resource is pool
+    del allocator
+    gc.collect()
+    assert live(pool) == 0
+
+
+def test_cuda_addresses_refuse(cuda, pool):
+    allocator = weir.CudaAllocator(pool)
+    with pytest.raises(weir.OutOfMemory, match="limit"):
+        allocator.allocate(2 << 20, stream=LEGACY)
+    with pytest.raises(ValueError, match="size must not be negative"):
+        allocator.allocate(-1, stream=LEGACY)
+    with pytest.raises(TypeError, match="a CUDA stream must be"):
+        allocator.allocate(1, stream="0")
+    with pytest.raises(TypeError):
+        allocator.allocate(1)
+    assert allocator.live == 0
+
+
+@pytest.fixture
+def torch_stand_in(monkeypatch):
+    """What weir.torch uses of PyTorch."""
+
+    class CUDAPluggableAllocator:
+        def __init__(self, path, allocate, free):
+            library = ctypes.CDLL(path)
+            self.malloc, self.free = getattr(library, allocate), getattr(library, free)
+            self.malloc.restype = ctypes.c_void_p
+            self.malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+            self.free.restype = None
+            self.free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+
+        def allocator(self):
+            return self
+
+    cuda = types.SimpleNamespace(memory=types.SimpleNamespace(CUDAPluggableAllocator=CUDAPluggableAllocator))
+    cuda.memory.change_current_allocator = lambda pluggable: setattr(cuda, "current", pluggable)
+    cuda.MemPool = lambda allocator: types.SimpleNamespace(allocator=allocator)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    return cuda
+
+
+def test_cuda_functions_for_torch(cuda, pool, torch_stand_in):
+    allocator = weir.torch.make_allocator(pool)
+    hook = allocator.pluggable
+    address = hook.malloc(4096, 0, None)
+    assert address and allocator.live == 1 and allocator.last_failure is None
+    hook.free(address, 4096, 0, None)
+    assert allocator.live == 0
+    assert hook.malloc(0, 0, None) is None
+    hook.free(None, 0, 0, None)
+    allocator.install()
+    assert torch_stand_in.current is hook
+    assert allocator.mem_pool() is allocator.mem_pool() and allocator.mem_pool().allocator is hook
+
+
+def test_cuda_functions_for_torch_tell_why_they_failed(cuda, pool, torch_stand_in, capfd):
+    allocator = weir.torch.make_allocator(pool)
+    assert allocator.pluggable.malloc(2 << 20, 0, None) is None
+    assert "limit 1 048 576 bytes" in allocator.last_failure
+    assert allocator.pluggable.malloc(16, 7, None) is None
+    assert "cuda:7" in allocator.last_failure and "make_allocator" in allocator.last_failure
+    assert allocator.pluggable.malloc(16, -1, None) is None
+    assert allocator.live == 0
+
+
+def test_cuda_functions_for_torch_are_those_of_their_allocator(cuda, pool, torch_stand_in):
+    other = weir.make_limiting(pool, 1 << 16)
+    first, second = weir.torch.make_allocator(pool), weir.torch.make_allocator(other)
+    address = second.pluggable.malloc(1 << 10, 0, None)
+    assert (first.live, second.live, live(other)) == (0, 1, 1)
+    second.pluggable.free(address, 1 << 10, 0, None)
+    assert second.pluggable.malloc(1 << 17, 0, None) is None
+    with pytest.raises(weir.Error, match="two resources for cuda:0"):
+        weir.torch.make_allocator(pool, other)
+    with pytest.raises(ValueError, match="at least one"):
+        weir.torch.make_allocator()
+
+
+@pytest.fixture
+def cupy_stand_in(monkeypatch):
+    """What weir.cupy uses of CuPy."""
+
+    class Memory:
+        def __init__(self, allocator, size):
+            self.free, self.ptr = allocator.free, allocator.allocate(size, 0)
+
+        def __del__(self):
+            if hasattr(self, "ptr"):
+                self.free(self.ptr, 0)
+
+    class PythonFunctionAllocator:
+        def __init__(self, allocate, free):
+            self.allocate, self.free = allocate, free
+
+        def malloc(self, size):
+            return Memory(self, size)
+
+    cuda = types.SimpleNamespace(PythonFunctionAllocator=PythonFunctionAllocator)
+    cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=0)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    return cuda
+
+
+def test_cuda_memory_for_cupy(cuda, pool, cupy_stand_in):
+    allocate = weir.cupy.make_allocator(pool)
+    memory = allocate(4096)
+    assert memory.ptr and live(pool) == 1
+    del memory
+    assert live(pool) == 0
+    with pytest.raises(MemoryError, match="limit"):
+        allocate(2 << 20)
+
+
+def test_cuda_memory_for_cupy_is_of_one_device(cuda, pool, cupy_stand_in):
+    with pytest.raises(ValueError, match="CUDA device 1"):
+        weir.cupy.make_allocator(pool).__self__.allocate(16, 1)
+
+
+def test_cuda_memory_for_rmm(cuda, pool, monkeypatch):
+    mr = types.ModuleType("rmm.mr")
+    mr.CallbackMemoryResource = lambda allocate, free: types.SimpleNamespace(allocate=allocate, free=free)
+    rmm = types.ModuleType("rmm")
+    rmm.mr = mr
+    monkeypatch.setitem(sys.modules, "rmm", rmm)
+    monkeypatch.setitem(sys.modules, "rmm.mr", mr)
+    resource = weir.rmm.make_resource(pool)
+    address = resource.allocate(1000, cuda.stream)
+    assert live(pool) == 1
+    resource.free(address, 1000, cuda.stream)
+    assert live(pool) == 0
+
+
+# Numba can be imported where there is no GPU, but it then has no context.
+def test_cuda_memory_for_numba(cuda, pool):
+    pytest.importorskip("numba.cuda", exc_type=ImportError)
+    manager = weir.numba.make_memory_manager(pool)
+    context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
+    here = manager(context=context)
+    here.initialize()
+    assert here.interface_version == 1
+    memory = here.memalloc(4096)
+    assert memory.size == 4096 and live(pool) == 1
+    del memory
+    assert live(pool) == 0
+    for call in (here.get_memory_info, lambda: here.get_ipc_handle(None)):
+        with pytest.raises(NotImplementedError, match="weir"):
+            call()
+    with pytest.raises(ValueError, match="two resources"):
+        weir.numba.make_memory_manager(pool, weir.make_limiting(pool, 1))
+    assert isinstance(weir.numba._numba_memory_manager, type)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [weir.torch.make_allocator, weir.cupy.make_allocator, weir.numba.make_memory_manager, weir.rmm.make_resource],
+)
+def test_a_missing_framework_is_named(make, pageable, monkeypatch):
+    name = make.__module__.split(".")[1]
+    for missing in (name, f"{name}.cuda"):
+        monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=f"weir.{name} needs"):
+        make(pageable.resource)
