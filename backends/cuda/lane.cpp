@@ -70,8 +70,11 @@ bool Lane::can_end() noexcept {
 }
 
 void Lane::used(spi::Block& block) {
-  touch();
-  const Stream user = direct_ ? own : app();
+  if (direct_) {
+    touch();
+    return block.used(*direct_, direct_->position());  // if the driver refuses the point now, anybody can make it later
+  }
+  const Stream user = app();
   block.used(user.state(), user.state().mark());
 }
 

@@ -9,6 +9,7 @@
 #include "weir/adaptors/prefetch.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
+#include "weir/interop/cuda_allocator.hpp"
 #include "weir/pool.hpp"
 
 namespace weir::cuda_test {
@@ -118,6 +119,28 @@ void move_managed_memory(const Stage& stage) {
   require(b.host_data()[small - 1] == std::byte{7}, "bytes of memory that was moved");
 }
 
+// Streams that nobody owns for weir: memory comes back on its own stream, on another one, and without one.
+void give_memory_by_address(const Stage& stage) {
+  const Stream first(stage.device), second(stage.device);
+  CUstream_st *const one = cuda::native(first), *const two = cuda::native(second);
+  const auto pool = make_pool(cuda::make_vmm_resource(stage.device), {.paged = false});
+  {
+    cuda::Allocator allocator(pool);
+    for (int i = 0; i < 3; ++i) {
+      void* const address = allocator.allocate(one, small);
+      require(address != nullptr, "an address");
+      allocator.deallocate(one, address);
+    }
+    void* const a = allocator.allocate(one, small);
+    void* const b = allocator.allocate(two, small);
+    require(a != b, "two addresses");
+    allocator.deallocate(two, a);
+    allocator.deallocate(b);
+    (void)allocator.allocate(one, small);  // which the end of the allocator gives back
+  }
+  (void)pool->trim(0);
+}
+
 std::optional<test::Lack> needs_managed(const Stage& stage) {
   if (stage.device.find(MemoryKind::managed)) return {};
   return test::Lack{test::Lasting::this_machine, "its CUDA device has no concurrent managed memory"};
@@ -138,6 +161,7 @@ std::optional<test::Lack> needs_pages(const Stage& stage) {
 constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
                                      {"wait_for_the_host", &wait_for_the_host},
                                      {"make_pools", &make_pools},
+                                     {"give_memory_by_address", &give_memory_by_address, &needs_pages},
                                      {"page_a_pool", &page_a_pool, &needs_pages},
                                      {"move_managed_memory", &move_managed_memory, &needs_managed},
                                      {"use_a_second_device", &use_a_second_device, &needs_two}};
