@@ -24,7 +24,12 @@ NO_KERNELS = "this CUDA driver runs no kernels"
 # Why a peer may be missing as well: the modelled CUDA driver has 1 GiB, and frees only when its streams get there.
 NO_MEMORY = re.compile(r"cuMemAlloc\w*Async failed with error 2")
 # Goals of rows that a machine may not have.
-NEEDS = {"threads/own/16": "16 cores", "trace": "recorded traces", "cuda/streams": "kernels"}
+NEEDS = {
+    "threads/own/16": "16 cores",
+    "allocator/threads/16": "16 cores",
+    "trace": "recorded traces",
+    "cuda/streams": "kernels",
+}
 
 
 def run(folder, backends, regex):
