@@ -70,8 +70,8 @@ struct Allocator::State {
     return buffer;
   }
 
-  /// Take the buffer at `address` out of the table, and close it by `close(buffer, lane)`. If that throws, the memory is
-  /// leaked, which is reported.
+  /// Take the buffer at `address` out of the table, and close it by `close(buffer, lane)`. If that throws, the memory
+  /// is leaked, which is reported.
   template <class Close>
   void end(void* address, const Close& close) noexcept {
     if (!address) return;
@@ -152,7 +152,8 @@ struct Allocator::State {
   HeldLane find_or_make(CUstream native) {
     Gpu& at = gpu();
     const auto [key, captured] = named_anywhere(native);
-    if (captured) throw Error(Errc::unsupported, "cuda::Allocator: a capture began while another call named its stream");
+    if (captured)
+      throw Error(Errc::unsupported, "cuda::Allocator: a capture began while another call named its stream");
     if (auto known = lanes.find(key)) return known;
     if (key.context == at.context() && native != CU_STREAM_PER_THREAD && driver().CtxRecordEvent) {
       const auto made = spi::Ref<spi::StreamState>::adopt(GpuStream::create_for_app(at, native));

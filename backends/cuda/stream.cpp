@@ -42,7 +42,11 @@ void refuse_captured(CUstream native, const spi::DeviceState& device) {
 }
 
 GpuStream::GpuStream(Gpu& gpu, CUcontext context, CUstream native, Sort sort)
-    : StreamState(gpu), context_(context), native_(native), sort_(sort), foreign_(sort == Sort::borrowed || sort == Sort::app) {
+    : StreamState(gpu),
+      context_(context),
+      native_(native),
+      sort_(sort),
+      foreign_(sort == Sort::borrowed || sort == Sort::app) {
   if (native == CU_STREAM_PER_THREAD) thread_ = this_thread();
   events_ = context == gpu.context() ? &gpu.events() : &EventPool::of(context);
   if (context != gpu.context() && driver().StreamGetGreenCtx) {

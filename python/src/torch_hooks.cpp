@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions for torch.cuda.memory.CUDAPluggableAllocator, which wants the names of two C functions of a library. PyTorch
-// passes them the device and nothing else, so each allocator needs two functions of its own: a hook.
+// Functions for torch.cuda.memory.CUDAPluggableAllocator, which wants the names of two C functions of a library.
+// PyTorch passes them the device and nothing else, so each allocator needs two functions of its own: a hook.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -68,18 +68,19 @@ void deallocate(std::size_t which, void* memory, int device, CUstream_st* stream
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the names of C functions have a prefix.
-#define WEIR_TORCH_HOOK(n)                                                                                             \
-  extern "C" [[gnu::visibility("default")]] void* weir_torch_allocate_##n(std::size_t bytes, int device,               \
-                                                                          CUstream_st* stream) {                       \
-    return allocate(n, bytes, device, stream);                                                                         \
-  }                                                                                                                    \
-  extern "C" [[gnu::visibility("default")]] void weir_torch_free_##n(void* memory, std::size_t, int device,            \
-                                                                     CUstream_st* stream) {                            \
-    deallocate(n, memory, device, stream);                                                                             \
+#define WEIR_TORCH_HOOK(n)                                                                                  \
+  extern "C" [[gnu::visibility("default")]] void* weir_torch_allocate_##n(std::size_t bytes, int device,    \
+                                                                          CUstream_st* stream) {            \
+    return allocate(n, bytes, device, stream);                                                              \
+  }                                                                                                         \
+  extern "C" [[gnu::visibility("default")]] void weir_torch_free_##n(void* memory, std::size_t, int device, \
+                                                                     CUstream_st* stream) {                 \
+    deallocate(n, memory, device, stream);                                                                  \
   }
-#define WEIR_TORCH_HOOKS(X)                                                                                   \
-  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)     \
-  X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define WEIR_TORCH_HOOKS(X)                                                                                            \
+  X(0)                                                                                                                 \
+  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) \
+      X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
 WEIR_TORCH_HOOKS(WEIR_TORCH_HOOK)
 #undef WEIR_TORCH_HOOKS
 #undef WEIR_TORCH_HOOK
@@ -90,9 +91,10 @@ namespace {
 std::pair<std::string, std::string> take_hook(const nb::list& allocators) {
   static std::size_t used = 0;  // guarded by the GIL
   if (used == most_hooks) {
-    throw Error(Errc::unsupported, "weir.torch: " + std::to_string(most_hooks) +
-                                       " allocators were made, and PyTorch may still use all of them; keep one for each "
-                                       "resource and use it again");
+    throw Error(Errc::unsupported,
+                "weir.torch: " + std::to_string(most_hooks) +
+                    " allocators were made, and PyTorch may still use all of them; keep one for each "
+                    "resource and use it again");
   }
   Hook& hook = hooks()[used];
   std::array<nb::handle, most_devices> wanted{};

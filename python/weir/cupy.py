@@ -22,8 +22,8 @@ def _cupy():
 
 
 def make_allocator(resource):
-    """Make a function for cupy.cuda.set_allocator and cupy.cuda.using_allocator. Raises OutOfMemory, a MemoryError, when
-    the resource is exhausted, and ValueError on another device than the resource's."""
+    """Make a function for cupy.cuda.set_allocator and cupy.cuda.using_allocator. Raises OutOfMemory, a MemoryError,
+    when the resource is exhausted, and ValueError on another device than the resource's."""
     cupy = _cupy()
     allocator = _weir.CudaAllocator(resource)
     device = resource.device

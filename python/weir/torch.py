@@ -23,7 +23,7 @@ def _torch():
     try:
         import torch
     except ImportError as error:
-        raise ImportError("weir.torch needs PyTorch with CUDA: see https://pytorch.org for how to install it") from error
+        raise ImportError("weir.torch needs PyTorch with CUDA: see https://pytorch.org") from error
     return torch
 
 

@@ -130,7 +130,9 @@ TEST_F(AllocatorStreams, LiveMemoryOutlivesItsStream) {
   for (void* address : live) {
     const NativeStream stream;
     const Stream user = cuda::borrow(gpu(), stream.get());
-    Buffer::from_handle(gpu(), number(address), page / 64, [] {}, user).fill(std::uint8_t{3}, user);
+    Buffer::from_handle(
+        gpu(), number(address), page / 64, [] {}, user)
+        .fill(std::uint8_t{3}, user);
     allocator.deallocate(stream.get(), address);
   }
   EXPECT_EQ(allocator.live(), 0U);

@@ -12,8 +12,8 @@
 namespace weir {
 
 /// Keeps a Buffer for each address. Thread-safe; the addresses are spread over 64 locks. Once the table has held as
-/// many buffers before, it needs no malloc, and at most 107 bytes per buffer. The destructor closes the buffers that are
-/// left.
+/// many buffers before, it needs no malloc, and at most 107 bytes per buffer. The destructor closes the buffers that
+/// are left.
 class WEIR_API BufferTable {
  public:
   /// Make an empty table.
