@@ -73,6 +73,9 @@ const spi::Backend* backend() noexcept {
                                             .export_handle = export_handle,
                                             .imports = imports,
                                             .import_handle = import_handle,
+                                            .exports = spi::HandleKind::cuda_vmm_fd,
+                                            .views = views,
+                                            .open_view = open_view,
                                             .wrap = wrap,
                                             .device_memory = device_memory};
   static constexpr spi::StreamOps streams{.create = create_stream, .reaches = reaches, .prefetches = prefetches};

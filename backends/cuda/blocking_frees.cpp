@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/never_ends.hpp"
 #include "context_scope.hpp"
@@ -22,22 +23,22 @@ void BlockingFrees::forget() noexcept {
   --expected_;
 }
 
-void BlockingFrees::free(const Memory& memory) noexcept {
+void BlockingFrees::free(Memory memory) noexcept {
   Lock lock(mutex_);
   if (waits_ != 0) {
-    postponed_.push_back(memory);  // expect() made room
+    postponed_.push_back(std::move(memory));  // expect() made room
   } else {
-    call(memory, lock);
+    call(std::move(memory), lock);
   }
 }
 
-void BlockingFrees::free_unexpected(const Memory& memory) noexcept {
+void BlockingFrees::free_unexpected(Memory memory) noexcept {
   try {
     expect();
   } catch (const std::bad_alloc&) {
     return report_failure(CUDA_ERROR_OUT_OF_MEMORY, "cuMemFree is not called, and memory is leaked", *memory.gpu);
   }
-  free(memory);
+  free(std::move(memory));
 }
 
 // Without this, streams that wait for the host one after another without a gap would put off all frees for ever.
@@ -48,13 +49,14 @@ bool BlockingFrees::take_back(Memory& memory) noexcept {
   };
   const auto found = std::ranges::find_if(postponed_, same);
   if (found == postponed_.end()) return false;
-  memory = *found;
-  *found = postponed_.back();
+  memory = std::move(*found);
+  if (found != postponed_.end() - 1) *found = std::move(postponed_.back());
   postponed_.pop_back();
   return true;
 }
 
-void BlockingFrees::call(const Memory& memory, Lock& lock) noexcept {
+// Frees the memory of other APIs in the order that the driver wants. If the address cannot be freed, the import stays.
+void BlockingFrees::call(Memory memory, Lock& lock) noexcept {
   ++running_;
   --expected_;
   lock.unlock();
@@ -62,8 +64,12 @@ void BlockingFrees::call(const Memory& memory, Lock& lock) noexcept {
     const ReleaseScope scope(memory.gpu->context(), *memory.gpu);
     const bool pinned = memory.kind == MemoryKind::pinned;
     if (scope && pinned) report_failure(driver().MemFreeHost(memory.host), "cuMemFreeHost", *memory.gpu);
-    if (scope && !pinned) report_failure(driver().MemFree(memory.address), "cuMemFree", *memory.gpu);
+    const auto freed = scope && !pinned ? driver().MemFree(memory.address) : CUDA_SUCCESS;
+    report_failure(freed, "cuMemFree", *memory.gpu);
+    if (scope && memory.external && freed == CUDA_SUCCESS)
+      report_failure(driver().DestroyExternalMemory(memory.external), "cuDestroyExternalMemory", *memory.gpu);
   }
+  memory.source = {};
   lock.lock();
   if (--running_ == 0) none_runs_.notify_all();
 }
@@ -71,9 +77,9 @@ void BlockingFrees::call(const Memory& memory, Lock& lock) noexcept {
 bool BlockingFrees::free_postponed(Lock& lock) noexcept {
   bool some = false;
   for (; waits_ == 0 && !postponed_.empty(); some = true) {
-    const Memory last = postponed_.back();
+    Memory last = std::move(postponed_.back());
     postponed_.pop_back();
-    call(last, lock);
+    call(std::move(last), lock);
   }
   return some;
 }

@@ -29,6 +29,8 @@ class BlockingFrees {
     std::size_t bytes;
     CUdeviceptr address = 0;
     void* host = nullptr;
+    CUexternalMemory external = nullptr;  ///< the import to end after the free, if the memory is another API's
+    spi::Ref<spi::Segment> source = {};   ///< that memory, which is given back last
   };
 
   /// Make room to put off the free of memory that is about to be allocated. If the allocation fails, call `forget`.
@@ -36,9 +38,9 @@ class BlockingFrees {
   void expect();
   void forget() noexcept;
   /// Free memory that is no longer in use: now, or as soon as no stream waits for the host. Failures are reported.
-  void free(const Memory& memory) noexcept;
+  void free(Memory memory) noexcept;
   /// Free memory for which `expect` was not called. If no room can be made for its free, the memory is leaked.
-  void free_unexpected(const Memory& memory) noexcept;
+  void free_unexpected(Memory memory) noexcept;
   /// Take back memory of the same device, kind and size whose free was put off, and fill in its addresses. Such memory
   /// needs no `expect`. False when there is none.
   bool take_back(Memory& memory) noexcept;
@@ -54,7 +56,7 @@ class BlockingFrees {
   using Lock = std::unique_lock<std::mutex>;
 
   /// Make the driver call. The lock is released meanwhile.
-  void call(const Memory& memory, Lock& lock) noexcept;
+  void call(Memory memory, Lock& lock) noexcept;
   bool free_postponed(Lock& lock) noexcept;
 
   std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/resources.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir::cuda {
 
@@ -65,10 +66,12 @@ CUstream_st* native(const Stream& stream) {
 unsigned long long pointer(const Buffer& buffer) {
   const auto place = buffer.location();
   if (!place.segment) return 0;
-  if (place.segment->device->backend != backend()) {
-    throw Error(Errc::incompatible, "memory of " + place.segment->device->describe() + " has no CUDA pointer");
-  }
-  return place.segment->address + place.offset;
+  spi::DeviceState& owner = *place.segment->device;
+  if (owner.backend == backend()) return place.segment->address + place.offset;
+  spi::DeviceState* const viewer = spi::viewer_of(owner, backend()->name);
+  if (viewer && place.segment->exportable) return spi::view(*viewer, *place.segment).address + place.offset;
+  throw Error(Errc::incompatible, "memory of " + owner.describe() + " has no CUDA pointer" +
+                                      (viewer ? ": its resource is not exportable" : ""));
 }
 
 }  // namespace weir::cuda

@@ -72,6 +72,8 @@ spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, 
 spi::ExportedHandle export_handle(spi::Segment& segment);
 bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request);
+bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
+spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::ExportedHandle handle);
 spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t bytes);
 
 }  // namespace weir::cuda

@@ -78,7 +78,8 @@ spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& reque
 }
 
 spi::ExportedHandle export_handle(spi::Segment& segment) {
-  return {spi::HandleKind::vulkan_opaque_fd, static_cast<Memory&>(segment).export_fd()};
+  const auto& memory = static_cast<Memory&>(segment);
+  return {spi::HandleKind::vulkan_opaque_fd, memory.export_fd(), memory.allocation_size, memory.dedicated};
 }
 
 bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
@@ -105,6 +106,7 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .export_handle = export_handle,
                                .imports = imports,
                                .import_handle = import_handle,
+                               .exports = spi::HandleKind::vulkan_opaque_fd,
                                .wrap = nullptr,
                                .device_memory = device_memory};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};

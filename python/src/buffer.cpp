@@ -199,9 +199,11 @@ Tensor view(const Buffer& buffer, nb::handle dtype, nb::handle shape, nb::handle
 
 /// Return __cuda_array_interface__ version 3: bytes, whose work is ordered before the legacy default stream.
 nb::dict cuda_array_interface(const Buffer& self) {
-  if (self.is_closed() || self.device().backend() != "cuda" || !self.is_device_accessible())
-    throw nb::attribute_error("only memory that CUDA reaches has __cuda_array_interface__");
-  const Stream legacy = cuda_stream(self.device(), cuda_legacy_stream);
+  constexpr std::int32_t cuda_type = 2;  // DLPack's
+  const bool reached = !self.is_closed() && (self.device().backend() == "cuda" ? self.is_device_accessible()
+                                                                               : dlpack_device(self).type == cuda_type);
+  if (!reached) throw nb::attribute_error("only memory that CUDA reaches has __cuda_array_interface__");
+  const Stream legacy = cuda_stream(cuda_device(self, dlpack_device(self)), cuda_legacy_stream);
   without_gil([&, owner = self.share()] {
     owner.order_after_uses(legacy);
     owner.use_on(legacy);
@@ -209,7 +211,7 @@ nb::dict cuda_array_interface(const Buffer& self) {
   nb::dict out;
   out["shape"] = nb::make_tuple(self.size());
   out["typestr"] = "|u1";
-  out["data"] = nb::make_tuple(self.device_address(), self.is_read_only());
+  out["data"] = nb::make_tuple(cuda_pointer(self), self.is_read_only());
   out["version"] = 3;
   out["stream"] = cuda_legacy_stream;
   return out;

@@ -16,6 +16,11 @@
 
 namespace weir::python {
 
+Device cuda_device(const Buffer& buffer, DlpackDevice label) {
+  const Device own = buffer.device();
+  return own.backend() == "cuda" ? own : weir::device("cuda:" + std::to_string(label.id));
+}
+
 #if WEIR_HAS_CUDA
 
 // They live as long as the process, and each is borrowed once.
@@ -34,6 +39,8 @@ Stream cuda_stream(const Device& device, std::uintptr_t handle, std::shared_ptr<
   return cuda::borrow(device, reinterpret_cast<CUstream_st*>(handle), std::move(owner));
 }
 
+std::uintptr_t cuda_pointer(const Buffer& buffer) { return cuda::pointer(buffer); }
+
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {
   if (stream.device().backend() != "cuda") return std::nullopt;
   return reinterpret_cast<std::uintptr_t>(cuda::native(stream));
@@ -46,6 +53,7 @@ Stream cuda_stream(const Device&, std::uintptr_t, std::shared_ptr<void>) {
 }
 
 Stream cuda_legacy(int) { throw Error(Errc::unsupported, "this build of weir has no CUDA backend"); }
+std::uintptr_t cuda_pointer(const Buffer& buffer) { return buffer.device_address(); }
 
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream&) { return std::nullopt; }
 

@@ -20,6 +20,11 @@ Stream cuda_stream(const Device& device, std::uintptr_t handle, std::shared_ptr<
 Stream borrow_cuda_stream(const Device& device, nb::handle stream);
 /// Return the legacy default stream of "cuda:`ordinal`".
 Stream cuda_legacy(int ordinal);
+/// Return the CUDA device whose memory an export labelled `label` (a number of CUDA's) shows: that of the buffer, or
+/// the one that is the same GPU.
+Device cuda_device(const Buffer& buffer, DlpackDevice label);
+/// Return the address of the memory on CUDA. Throws what weir::cuda::pointer throws.
+std::uintptr_t cuda_pointer(const Buffer& buffer);
 /// Return the native handle, or nothing for streams of other backends.
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream);
 /// Return the number in an int, or in an object with __cuda_stream__. Throws TypeError or ValueError.

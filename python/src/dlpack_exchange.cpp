@@ -100,7 +100,7 @@ int export_tensor(void* object, DLManagedTensorVersioned** out) noexcept {
     const DlpackDevice device = spi::dlpack_route(buffer, {}).device;
     const spi::Elements elements{layout.dtype, layout.shape, layout.strides, layout.byte_offset};
     if (device.type == kDLCUDA) {
-      const Stream stream = work_stream(buffer.device());
+      const Stream stream = work_stream(cuda_device(buffer, device));
       *out = spi::export_elements(buffer, elements, device, 0, &stream).release();
     } else {
       complete_on_host(buffer);

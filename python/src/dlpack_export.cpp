@@ -98,7 +98,7 @@ std::optional<Stream> consumer_of(const Buffer& buffer, DlpackDevice label, cons
   const bool on_host = label.type == kDLCUDAHost || label.type == kDLCUDAManaged;
   if (label.type != kDLCUDA && !(on_host && stream && *stream != -1)) return std::nullopt;
   if (stream == -1) return allocation_stream(buffer);
-  return cuda_stream(buffer.device(), static_cast<std::uintptr_t>(stream.value_or(cuda_legacy_stream)));
+  return cuda_stream(cuda_device(buffer, label), static_cast<std::uintptr_t>(stream.value_or(cuda_legacy_stream)));
 }
 
 /// An object of Python as weir has it, without a copy of its shape.

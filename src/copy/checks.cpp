@@ -34,8 +34,15 @@ std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
     const auto address = [](spi::Location l) { return reinterpret_cast<std::uintptr_t>(l.segment->host) + l.offset; };
     return between(address(a), address(b));
   }
-  if (a.segment->device != b.segment->device || a.segment->address == 0 || b.segment->address == 0) return std::nullopt;
-  return between(a.segment->address + a.offset, b.segment->address + b.offset);
+  const auto address = [](spi::Location at, const spi::DeviceState& device) {
+    const spi::Segment* const named = at.segment->device == &device ? at.segment : at.segment->view_of(device);
+    return named && named->address != 0 ? named->address + at.offset : 0;
+  };
+  for (const spi::DeviceState* device : {a.segment->device, b.segment->device}) {
+    const auto x = address(a, *device), y = address(b, *device);
+    if (x != 0 && y != 0) return between(x, y);
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 namespace weir::detail {
 
-CopyPlan plan_copy(CopyEnd source, CopyEnd destination) noexcept {
+CopyPlan plan_copy(CopyEnd source, CopyEnd destination, bool elsewhere) noexcept {
   CopyPlan plan;
   const auto add = [&plan](CopyStep step) { plan.steps[plan.count++] = step; };
   if (source.reached && destination.reached) {
@@ -11,7 +11,13 @@ CopyPlan plan_copy(CopyEnd source, CopyEnd destination) noexcept {
     add(CopyStep::copy);
     return plan;
   }
-  plan.path = source.host && destination.host ? CopyPath::host : CopyPath::staged;
+  const bool by_host = source.host && destination.host;
+  if (elsewhere && !by_host) {
+    plan.path = CopyPath::elsewhere;
+    add(CopyStep::copy);
+    return plan;
+  }
+  plan.path = by_host ? CopyPath::host : CopyPath::staged;
   if (!source.host) {
     add(CopyStep::read);
     plan.read_on_stream = source.reached;

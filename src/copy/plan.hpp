@@ -15,9 +15,10 @@ struct CopyEnd {
 };
 
 enum class CopyPath : std::uint8_t {
-  direct,  ///< one native copy on the stream
-  host,    ///< one host function on the stream
-  staged,  ///< through host-accessible staging memory
+  direct,     ///< one native copy on the stream
+  elsewhere,  ///< one native copy on a helper stream of a device that reaches both ends
+  host,       ///< one host function on the stream
+  staged,     ///< through host-accessible staging memory
 };
 
 enum class CopyStep : std::uint8_t {
@@ -40,6 +41,7 @@ struct CopyPlan {
   friend bool operator==(const CopyPlan&, const CopyPlan&) = default;
 };
 
-[[nodiscard]] CopyPlan plan_copy(CopyEnd source, CopyEnd destination) noexcept;
+/// `elsewhere` says that the device of one end reaches both ends, as it does by a view.
+[[nodiscard]] CopyPlan plan_copy(CopyEnd source, CopyEnd destination, bool elsewhere = false) noexcept;
 
 }  // namespace weir::detail

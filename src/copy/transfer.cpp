@@ -16,6 +16,7 @@
 #include "device/registry.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir::detail {
 namespace {
@@ -26,10 +27,22 @@ using spi::FillOp;
 using spi::Location;
 using spi::RegionOp;
 
-CopyEnd seen_from(const Stream& stream, const spi::Segment& segment) {
-  auto& device = stream.state().device();
+// Return what streams of `device` name to reach the memory: the segment itself or their view of it, which the first
+// call opens. Null when they do not reach it.
+spi::Segment* reached_by(spi::DeviceState& device, spi::Segment& segment) {
+  if (device.backend->streams->reaches(device, segment)) return &segment;
+  return spi::try_view(device, segment);
+}
+
+CopyEnd seen_from(const Stream& stream, spi::Segment& segment) {
   segment.device->check_process();
-  return {device.backend->streams->reaches(device, segment), segment.host_accessible()};
+  return {reached_by(stream.state().device(), segment) != nullptr, segment.host_accessible()};
+}
+
+// Return the device of one end if it reaches both ends, else null.
+spi::DeviceState* device_for_both(spi::Segment& dst, spi::Segment& src) {
+  if (reached_by(*dst.device, src)) return dst.device;
+  return reached_by(*src.device, dst) ? src.device : nullptr;
 }
 
 void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*> users) {
@@ -80,9 +93,13 @@ class Staging {
 };
 
 Location at(const Place& place) { return {&place.segment(), place.offset}; }
+// As the stream, which reaches the memory, has to name it.
+Location at(const Place& place, const Stream& stream) {
+  return {reached_by(stream.state().device(), place.segment()), place.offset};
+}
 
 void native_copy(const Place& dst, const Place& src, std::size_t bytes, const Stream& stream) {
-  put_on(stream, CopyOp{at(dst), at(src), bytes}, {dst.block, src.block});
+  put_on(stream, CopyOp{at(dst, stream), at(src, stream), bytes}, {dst.block, src.block});
 }
 
 // The blocks of a copy. Its places are offsets in their segments.
@@ -98,7 +115,10 @@ RegionOp region_op(const Ends& ends, const PlacedRegion& placed) {
 void native_copy(const Ends& ends, const PlacedRegion& placed, const Stream& stream) {
   if (placed.region.dimensions.empty())
     return native_copy(Place{ends.dst, placed.dst}, Place{ends.src, placed.src}, placed.region.row_bytes, stream);
-  put_on(stream, region_op(ends, placed), {ends.dst, ends.src});
+  RegionOp op = region_op(ends, placed);
+  op.dst = at({ends.dst, placed.dst}, stream);
+  op.src = at({ends.src, placed.src}, stream);
+  put_on(stream, std::move(op), {ends.dst, ends.src});
 }
 
 void host_copy(const Ends& ends, const PlacedRegion& placed, const Stream& stream) {
@@ -117,7 +137,9 @@ void host_copy(const Ends& ends, const PlacedRegion& placed, const Stream& strea
 // makes the fewest; the host brings them into the other order.
 void staged_piece(const CopyPlan& plan, Ends ends, PlacedRegion piece, const Stream& stream) {
   std::optional<Staging> read, write;
-  auto &source = *ends.src->segment->device, &target = *ends.dst->segment->device;
+  auto& here = stream.state().device();  // what reaches an end by a view does not reach that device's staging memory
+  auto& source = plan.read_on_stream ? here : *ends.src->segment->device;
+  auto& target = plan.write_on_stream ? here : *ends.dst->segment->device;
   if (!ends.src->segment->host_accessible()) {
     Detour by = packed_as_source(piece);
     const Place between = read.emplace(source, by.bytes, stream).place();
@@ -204,8 +226,13 @@ bool is_for_the_host(const CopyEnd& end, const spi::Segment& segment, std::size_
 
 void transfer(spi::Block& dst, spi::Block& src, const PlacedRegion& placed, const Stream& stream) {
   const Ends ends{&dst, &src};
-  const auto plan = plan_copy(seen_from(stream, *src.segment), seen_from(stream, *dst.segment));
+  const auto source = seen_from(stream, *src.segment), target = seen_from(stream, *dst.segment);
+  const bool direct = source.reached && target.reached, by_host = source.host && target.host;
+  auto* const both = direct || by_host ? nullptr : device_for_both(*dst.segment, *src.segment);
+  const auto plan = plan_copy(source, target, both != nullptr);
   if (plan.path == CopyPath::direct) return native_copy(ends, placed, stream);
+  if (plan.path == CopyPath::elsewhere)
+    return on_stream_of(*both, stream, false, [&](const Stream& s) { native_copy(ends, placed, s); });
   if (plan.path == CopyPath::host) return host_copy(ends, placed, stream);
   in_pieces(placed, staging_piece, [&](const PlacedRegion& piece) { staged_piece(plan, ends, piece, stream); });
 }
@@ -254,7 +281,9 @@ void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const
 void fill(const Place& dst, std::size_t bytes, std::uint64_t pattern, std::uint32_t pattern_bytes,
           const Stream& stream) {
   const auto end = seen_from(stream, dst.segment());
-  const auto native = [&](const Stream& s) { put_on(s, FillOp{at(dst), bytes, pattern, pattern_bytes}, {dst.block}); };
+  const auto native = [&](const Stream& s) {
+    put_on(s, FillOp{at(dst, s), bytes, pattern, pattern_bytes}, {dst.block});
+  };
   if (end.reached) return native(stream);
   if (!end.host) return on_stream_of(*dst.segment().device, stream, false, native);
   put_on(stream, CallOp{[=, to = at(dst)] { fill_host(to, bytes, pattern, pattern_bytes); }, true}, {dst.block});

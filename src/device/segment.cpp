@@ -39,6 +39,19 @@ Segment::~Segment() {
   }
 }
 
+// Each view owns the memory while it ends, so the memory ends with the last of them.
+void Segment::end_views() noexcept {
+  Segment* view = views_.exchange(nullptr, std::memory_order_relaxed);
+  retain();  // until all views are told
+  while (view) {
+    Segment& ending = *view;
+    view = ending.next_view_;
+    ending.source_ = Ref<Segment>::retain(this);
+    ending.release();
+  }
+  release();
+}
+
 SegmentId Segment::id() {
   if (id_low_.load(std::memory_order_acquire) == 0) {
     std::array<std::uint32_t, 4> random;

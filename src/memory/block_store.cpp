@@ -89,7 +89,8 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
   }
   if (spi::Uses* const uses = block.take_uses(); uses && !uses->empty()) stored.points().swap(*uses);
   stored.points().add(*home, home->position(), spi::Points::How::keep);  // there is room for it
-  bool now = !release_blocks && !block.segment->frees_in_order() && stored.is_over();
+  const bool blocks = release_blocks || block.segment->has_views();
+  bool now = !blocks && !block.segment->frees_in_order() && stored.is_over();
   try {
     now = now || stored.release_in_order();
   } catch (const std::exception&) {  // nothing was put: the stream is lost, or there is no memory

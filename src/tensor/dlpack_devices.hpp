@@ -32,11 +32,23 @@ inline constexpr std::array dlpack_device_types{
     DlpackDeviceType{kDLVulkan, "Vulkan", "vulkan", true, DlpackDeviceType::Address::none},
 };
 
+/// Return the type of tensors in memory that a backend's devices have addresses for, or null.
+[[nodiscard]] constexpr const DlpackDeviceType* find_dlpack_device_type(std::string_view backend) noexcept {
+  const auto found = std::ranges::find_if(dlpack_device_types, [backend](const DlpackDeviceType& type) {
+    return type.backend == backend && type.numbered && type.address == DlpackDeviceType::Address::device;
+  });
+  return found == dlpack_device_types.end() ? nullptr : &*found;
+}
+
 /// Return the line of that type, or null.
 [[nodiscard]] constexpr const DlpackDeviceType* find_dlpack_device_type(std::int32_t type) noexcept {
   const auto found = std::ranges::find(dlpack_device_types, type, &DlpackDeviceType::type);
   return found == dlpack_device_types.end() ? nullptr : &*found;
 }
+
+/// Return the device that a tensor of `device` is on, if it is one that can have views of exportable memory of `owner`.
+/// Else null.
+[[nodiscard]] spi::DeviceState* find_dlpack_viewer(DlpackDevice device, const spi::DeviceState& owner);
 
 /// Return what an export of the memory names unless it is asked for something else. `segment` is the buffer's, or null.
 [[nodiscard]] DlpackDevice own_dlpack_device(const Buffer& buffer, const spi::Segment* segment);

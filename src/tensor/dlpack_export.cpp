@@ -10,10 +10,12 @@
 #include "tensor/dlpack_devices.hpp"
 #include "tensor/export.hpp"
 #include "weir/dlpack.hpp"
+#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/dlpack.hpp"
 #include "weir/spi/stream_state.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir {
 namespace {
@@ -42,16 +44,29 @@ void delete_foreign(DLManagedTensor* tensor) noexcept {
   if (owner->whole->deleter) owner->whole->deleter(owner->whole);
 }
 
-void* data_of(const detail::Operand& opened, const DlpackDeviceType* type, std::size_t byte_offset) {
+// Return the address of the segment on `device`, which may be another backend's. 0 when it has none.
+std::uint64_t address_on(spi::Segment& segment, DlpackDevice device, const DlpackDeviceType& type) {
+  if (device.type == segment.dlpack_device || type.backend == segment.device->backend->name) return segment.address;
+  spi::DeviceState* const viewer = detail::find_dlpack_viewer(device, *segment.device);
+  return viewer ? spi::view(*viewer, segment).address : 0;
+}
+
+void* data_of(const detail::Operand& opened, DlpackDevice device, const DlpackDeviceType* type,
+              std::size_t byte_offset) {
   using Address = DlpackDeviceType::Address;
-  const spi::Segment& segment = *opened.block->segment;
+  spi::Segment& segment = *opened.block->segment;
   const std::size_t at = opened.begin + byte_offset;
-  if (type && type->address == Address::device && segment.address != 0)
-    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(segment.address + at));
+  if (type && type->address == Address::device) {
+    if (const auto address = address_on(segment, device, *type))
+      return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + at));
+  }
   if (type && type->address == Address::host && segment.host) return segment.host + at;
-  throw Error(Errc::unsupported, "Tensor::to_dlpack: " + segment.device->describe() + " memory of kind " +
-                                     std::string(to_string(segment.kind)) +
-                                     " is not addressable by other frameworks; copy it to a host-visible kind first");
+  throw Error(Errc::unsupported,
+              "Tensor::to_dlpack: " + segment.device->describe() + " memory of kind " +
+                  std::string(to_string(segment.kind)) + " is not addressable by other frameworks; " +
+                  (spi::viewer_of(*segment.device) ? "make its resource exportable, or copy it to a host-visible kind"
+                                                   : "copy it to a host-visible kind") +
+                  " first");
 }
 
 bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
@@ -61,7 +76,7 @@ bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
 // Everything but shape and strides. `type` is the line of the table for `device`.
 void describe(DLTensor& tensor, const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device,
               const DlpackDeviceType* type) {
-  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, type, elements.byte_offset);
+  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, device, type, elements.byte_offset);
   tensor.device = {static_cast<DLDeviceType>(device.type), device.id};
   tensor.ndim = static_cast<std::int32_t>(elements.shape.size());
   tensor.dtype = {elements.dtype.code, elements.dtype.bits, elements.dtype.lanes};

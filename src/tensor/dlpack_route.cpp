@@ -2,6 +2,7 @@
 // As memory of which device an export shows a buffer, and whether that takes a copy.
 #include <dlpack/dlpack.h>
 
+#include <optional>
 #include <string>
 
 #include "copy/checks.hpp"
@@ -9,9 +10,12 @@
 #include "weir/dlpack.hpp"
 #include "weir/error.hpp"
 #include "weir/host.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/dlpack.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir {
 namespace {
@@ -31,7 +35,23 @@ std::string text_of(DlpackDevice device) {
                                       text_of(wanted) + advice);
 }
 
+// Return the device of another backend that has views of the buffer's memory, as a tensor names it.
+std::optional<DlpackDevice> device_of_view(const Buffer& buffer, const spi::Segment* segment) {
+  const bool exportable = segment ? segment->exportable : buffer.memory_resource()->is_exportable();
+  if (!exportable) return std::nullopt;
+  const spi::DeviceState* const viewer = spi::viewer_of(segment ? *segment->device : buffer.device().state());
+  const auto* const type = viewer ? detail::find_dlpack_device_type(viewer->backend->name) : nullptr;
+  return type ? std::optional(DlpackDevice{type->type, viewer->ordinal}) : std::nullopt;
+}
+
 }  // namespace
+
+spi::DeviceState* detail::find_dlpack_viewer(DlpackDevice device, const spi::DeviceState& owner) {
+  const auto* const type = find_dlpack_device_type(device.type);
+  if (!type || type != find_dlpack_device_type(type->backend)) return nullptr;
+  spi::DeviceState* const viewer = spi::viewer_of(owner, type->backend);
+  return viewer && viewer->ordinal == device.id ? viewer : nullptr;
+}
 
 DlpackDevice detail::own_dlpack_device(const Buffer& buffer, const spi::Segment* segment) {
   std::int32_t type = segment ? segment->dlpack_device : 0;
@@ -40,6 +60,9 @@ DlpackDevice detail::own_dlpack_device(const Buffer& buffer, const spi::Segment*
     type = info ? info->dlpack_device : std::int32_t{kDLCPU};
   }
   const auto* const known = find_dlpack_device_type(type);
+  if (known && known->address == DlpackDeviceType::Address::none) {
+    if (const auto seen = device_of_view(buffer, segment)) return *seen;
+  }
   return {type, known && known->numbered ? buffer.device().ordinal() : 0};
 }
 
@@ -72,9 +95,11 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
   const auto* const type = detail::find_dlpack_device_type(own.type);
   const Device device = buffer.device();
   const bool same_gpu = type && type->backend == "cuda" && route.device == DlpackDevice{kDLCUDA, device.ordinal()};
-  if (!same_gpu || !buffer.is_device_accessible())
-    refuse(buffer, own, route.device, "; copy it to a buffer of that device first");
-  return route;
+  if ((same_gpu && buffer.is_device_accessible()) || device_of_view(buffer, segment) == route.device) return route;
+  const bool needs_export = detail::find_dlpack_viewer(route.device, device.state()) != nullptr;
+  refuse(buffer, own, route.device,
+         needs_export ? "; make its resource exportable, or copy it to a buffer of that device first"
+                      : "; copy it to a buffer of that device first");
 }
 
 Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& stream) {

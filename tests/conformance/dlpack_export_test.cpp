@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fixture.hpp"
+#include "same_gpu.hpp"
 #include "threads.hpp"
 #include "weir/dlpack.hpp"
 
@@ -200,7 +201,7 @@ TEST_P(DlpackExport, ClosedBuffersAndMovedStreamsAreRefused) {
 }
 
 class DlpackRefused : public OnMemory {};
-WEIR_FOR_EACH_UNADDRESSABLE(DlpackRefused);
+WEIR_FOR_EACH_MEMORY_OF(unviewed, DlpackRefused);
 
 TEST_P(DlpackRefused, MemoryThatOnlyVulkanReaches) {
   Buffer buffer = filled(pattern(64, 1));

@@ -12,6 +12,7 @@
 
 #include "judged_vulkan.hpp"
 #include "modelled_driver.hpp"
+#include "same_gpu.hpp"
 #include "sink.hpp"
 #include "summary.hpp"
 #include "watchdog.hpp"
@@ -66,7 +67,7 @@ void print_backends() {
   std::fflush(stdout);
 }
 
-/// Backends named in WEIR_REQUIRE that have no devices; each is printed.
+/// Backends named in WEIR_REQUIRE that have no devices, and views if none can be had; each is printed.
 std::size_t count_missing() {
   std::size_t missing = 0;
   const char* text = getenv("WEIR_REQUIRE");
@@ -78,6 +79,7 @@ std::size_t count_missing() {
     for (const BackendInfo& backend : backends()) {
       if (backend.name == name) why = backend.unavailable_because;
     }
+    if (name == "views") why = why_no_views();
     if (name.empty() || why.empty()) continue;
     std::printf("WEIR_REQUIRE names %s, which has no devices: %s\n", std::string(name).c_str(), why.c_str());
     ++missing;
@@ -117,6 +119,8 @@ int main(int argc, char** argv) {
   using namespace weir::test;
   setenv("WEIR_VULKAN_VALIDATION", "1", 0);
   choose_judged_vulkan();
+  if (said_uuid()) return 0;
+  choose_same_gpu();
   setenv("XDG_RUNTIME_DIR", "/tmp", 0);
   install_sink();
   const bool only_list = std::find(argv, argv + argc, std::string_view("--gtest_list_tests")) != argv + argc;

@@ -75,6 +75,8 @@ struct SegmentRequest {
 struct ExportedHandle {
   HandleKind kind = HandleKind::none;  ///< what `fd` is
   UniqueFd fd;                         ///< to send to the importer
+  std::size_t allocation = 0;          ///< bytes of all that the driver allocated; the segment begins at byte 0 of it
+  bool dedicated = false;              ///< the driver allocated it for one object of its own; see open_view
 };
 
 /// A foreign segment to open. Everything about it has been validated except what only the driver can tell.
@@ -108,6 +110,15 @@ struct SegmentOps {
   bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
   /// Open a foreign segment. On every failure it throws and leaves the process as it was. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
+  /// What export_handle makes; `none` where that is absent.
+  HandleKind exports = HandleKind::none;
+  /// Return whether `open_view` of this device takes memory that such a handle names. Calls no driver. Optional; absent
+  /// = it takes none.
+  bool (*views)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
+  /// Make a segment over the memory of `of`, which is another backend's on the same hardware, at an address of
+  /// `device`. `handle` is what `export_handle` made for it. The core opens one view per segment and device, and
+  /// destroys the view first. On failure, throws and leaves the process as it was. Optional.
+  Segment* (*open_view)(DeviceState& device, const Segment& of, ExportedHandle handle) = nullptr;
   /// Make a segment over memory that others own, named by an address: a DLPack import, a native pointer. Destroying the
   /// segment calls no driver, and the caller sees to the owner's release. Throws when the address is not of this
   /// device. Optional.
@@ -132,8 +143,9 @@ struct StreamOps {
 struct Backend {
   std::string_view name;  ///< what Device::backend() returns
   int rank = 0;           ///< order in devices(): higher first
-  /// Load the driver and list its devices. Called once, under a lock. When the result is empty, `reason` says why in one
-  /// line (what is missing, what to install); so does the message of an exception, after which there are no devices.
+  /// Load the driver and list its devices. Called once, under a lock. When the result is empty, `reason` says why in
+  /// one line (what is missing, what to install); so does the message of an exception, after which there are no
+  /// devices.
   std::vector<DeviceState*> (*devices)(std::string& reason);
   const SegmentOps* segments;  ///< never null
   const StreamOps* streams;    ///< never null

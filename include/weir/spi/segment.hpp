@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "weir/device.hpp"
 #include "weir/fwd.hpp"
@@ -37,16 +38,16 @@ struct MemoryName {
 /// `report`. It runs only after every recorded use is complete, on any thread, with any context current or none.
 class Segment {
  public:
-  DeviceState* device = nullptr;  ///< whose memory this is
-  MemoryKind kind{};              ///< of the memory
-  std::size_t size = 0;       ///< usable bytes, at least what was asked for
-  std::byte* host = nullptr;  ///< host address of byte 0; null when not host-accessible
-  std::uint64_t address = 0;  ///< device address of byte 0; 0 when it has none
-  bool host_coherent = true;  ///< before_host_read, before_host_write and after_host_write have nothing to do
+  DeviceState* device = nullptr;   ///< whose memory this is
+  MemoryKind kind{};               ///< of the memory
+  std::size_t size = 0;            ///< usable bytes, at least what was asked for
+  std::byte* host = nullptr;       ///< host address of byte 0; null when not host-accessible
+  std::uint64_t address = 0;       ///< device address of byte 0; 0 when it has none
+  bool host_coherent = true;       ///< before_host_read, before_host_write and after_host_write have nothing to do
   bool device_accessible = false;  ///< streams of `device` and kernels can reach it
-  bool exportable = false;  ///< asked for and granted when it was made
-  bool imported = false;    ///< made by another process or owner
-  bool read_only = false;   ///< copies and fills into it are refused
+  bool exportable = false;         ///< asked for and granted when it was made
+  bool imported = false;           ///< made by another process or owner
+  bool read_only = false;          ///< copies and fills into it are refused
   std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
   StrangerFd lease;                ///< of an import: the exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment
@@ -83,18 +84,52 @@ class Segment {
   /// names. Memory that has an address needs no name.
   [[nodiscard]] virtual MemoryName names() const noexcept { return {this, 0}; }
 
+  // Views: segments of other backends' devices over this memory. spi/view.hpp opens them.
+
+  /// Return the view that `of` has of this memory, or null while nobody has opened it. Costs one load where there are
+  /// no views. The view lives as long as this segment.
+  [[nodiscard]] Segment* view_of(const DeviceState& of) const noexcept {
+    Segment* view = views_.load(std::memory_order_acquire);
+    while (view && view->device != &of) view = view->next_view_;
+    return view;
+  }
+  /// Return whether there are views. Giving the memory back may then wait for their devices.
+  [[nodiscard]] bool has_views() const noexcept { return views_.load(std::memory_order_acquire) != nullptr; }
+  /// Take over the only owner of a view of this memory. One thread at a time adds views.
+  void add_view(Segment& view) noexcept {
+    view.next_view_ = views_.load(std::memory_order_relaxed);
+    views_.store(&view, std::memory_order_release);
+  }
+  /// Remember that `by` could not open a view.
+  void refuse_view(const DeviceState& by) noexcept { refused_.store(&by, std::memory_order_relaxed); }
+  /// Return whether the last view that could not be opened was one for `by`.
+  [[nodiscard]] bool refused_view(const DeviceState& by) const noexcept {
+    return refused_.load(std::memory_order_relaxed) == &by;
+  }
+
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }  ///< add an owner
-  /// Drop an owner. Dropping the last one destroys the segment.
+  /// Drop an owner. Dropping the last one destroys the views, and then the segment.
   void release() noexcept {
-    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (owners_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (has_views()) return end_views();
+    delete this;
   }
 
  protected:
   virtual ~Segment();
+  /// For the destructor of a view: take over an owner of the segment whose memory it shows. That segment ends no
+  /// earlier than this owner. Without this call, it ends no earlier than the view's destructor.
+  [[nodiscard]] Ref<Segment> take_source() noexcept { return std::move(source_); }
 
  private:
+  void end_views() noexcept;
+
   sync::Atomic<std::uint32_t> owners_{1};
   sync::Atomic<std::uint64_t> id_high_{0}, id_low_{0};
+  sync::Atomic<Segment*> views_{nullptr};  // only grows until the last owner is gone
+  sync::Atomic<const DeviceState*> refused_{nullptr};
+  Segment* next_view_ = nullptr;  // of a view: the next one of the same segment
+  Ref<Segment> source_;           // of a view that ends: what it shows
 };
 
 }  // namespace weir::spi

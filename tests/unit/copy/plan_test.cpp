@@ -56,6 +56,20 @@ TEST(CopyPlan, Table) {
   }
 }
 
+TEST(CopyPlan, ADeviceThatReachesBothEndsCopiesWhereTheStreamCannot) {
+  for (const CopyEnd source : {n, h, s, b}) {
+    for (const CopyEnd destination : {n, h, s, b}) {
+      const auto without = plan_copy(source, destination), with = plan_copy(source, destination, true);
+      if (without.path != CopyPath::staged) {
+        EXPECT_EQ(with, without);
+        continue;
+      }
+      EXPECT_EQ(with.path, CopyPath::elsewhere);
+      EXPECT_EQ(std::vector<CopyStep>(with.view().begin(), with.view().end()), std::vector{CopyStep::copy});
+    }
+  }
+}
+
 TEST(CopyPlan, IsAValue) {
   EXPECT_EQ(plan_copy(h, s), plan_copy(h, s));
   EXPECT_NE(plan_copy(h, s), plan_copy(s, h));

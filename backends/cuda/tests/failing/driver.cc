@@ -117,8 +117,9 @@ const char* FailingCuda::harmless(const test::Injected& hit) {
 }
 
 const char* FailingCuda::renewed_after(const test::Injected& hit) {
-  for (const char* call : {"cuMemFree", "cuMemFreeHost", "cuMemFreeAsync", "cuMemRelease", "cuMemAddressFree",
-                           "cuMemUnmap", "cuMemPoolDestroy", "cuStreamDestroy", "cuCtxPushCurrent"}) {
+  for (const char* call :
+       {"cuMemFree", "cuMemFreeHost", "cuMemFreeAsync", "cuMemRelease", "cuMemAddressFree", "cuMemUnmap",
+        "cuMemPoolDestroy", "cuDestroyExternalMemory", "cuStreamDestroy", "cuCtxPushCurrent"}) {
     if (hit.call == call) return "the driver keeps what it refused to take back";
   }
   return nullptr;

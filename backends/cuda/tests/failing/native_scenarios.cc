@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native_scenarios.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "gate.hpp"
+#include "modelled_driver.hpp"
 #include "stream/releases.hpp"
 #include "weir/adaptors/prefetch.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
 #include "weir/interop/cuda_allocator.hpp"
 #include "weir/pool.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/resources.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -141,6 +148,42 @@ void give_memory_by_address(const Stage& stage) {
   (void)pool->trim(0);
 }
 
+/// Memory of another API, in a file as Mesa's CPU drivers make it.
+class Elsewhere final : public spi::Segment {
+ public:
+  explicit Elsewhere(spi::DeviceState& owner) {
+    device = &owner;
+    spi::Segment::size = small;
+    exportable = true;
+  }
+  static spi::ExportedHandle handle() {
+    constexpr std::size_t header = 64;
+    const std::array<std::size_t, 2> first{header + small, header};
+    spi::UniqueFd fd(memfd_create("elsewhere", MFD_CLOEXEC));
+    require(ftruncate(fd.get(), header + small) == 0 && pwrite(fd.get(), first.data(), sizeof first, 0) > 0, "a file");
+    return {spi::HandleKind::vulkan_opaque_fd, std::move(fd), small};
+  }
+};
+
+void view_other_memory(const Stage& stage) {
+  auto& state = stage.device.state();
+  auto memory = spi::Ref<spi::Segment>::adopt(new Elsewhere(host_device().state()));
+  memory->add_view(*state.backend->segments->open_view(state, *memory, Elsewhere::handle()));
+  const Stream stream(stage.device);
+  auto view = spi::Ref<spi::Segment>::retain(memory->view_of(state));
+  Buffer buffer = spi::make_adopted_buffer(std::move(view), 0, small, stream);
+  buffer.fill(std::byte{9}, stream);
+  Buffer host = stage.readable->allocate(small, stream);
+  host.copy_from(buffer, stream);
+  stream.synchronize();
+  require(host.host_data()[small - 1] == std::byte{9}, "bytes by way of a view");
+}
+
+std::optional<test::Lack> needs_model(const Stage&) {
+  if (test::find_in_model("fake_cuda_live_imports")) return {};
+  return test::Lack{test::Lasting::this_machine, "its CUDA driver opens no files of drivers on the CPU"};
+}
+
 std::optional<test::Lack> needs_managed(const Stage& stage) {
   if (stage.device.find(MemoryKind::managed)) return {};
   return test::Lack{test::Lasting::this_machine, "its CUDA device has no concurrent managed memory"};
@@ -164,6 +207,7 @@ constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
                                      {"give_memory_by_address", &give_memory_by_address, &needs_pages},
                                      {"page_a_pool", &page_a_pool, &needs_pages},
                                      {"move_managed_memory", &move_managed_memory, &needs_managed},
+                                     {"view_other_memory", &view_other_memory, &needs_model},
                                      {"use_a_second_device", &use_a_second_device, &needs_two}};
 
 }  // namespace

@@ -31,7 +31,9 @@ struct Sort {
   const char* ends[3];
 };
 inline constexpr Sort sorts[] = {
-    {"device memory", {"cuMemAlloc", "cuMemAllocManaged", "cuMemAllocFromPoolAsync"}, {"cuMemFree", "cuMemFreeAsync"}},
+    {"device memory",
+     {"cuMemAlloc", "cuMemAllocManaged", "cuMemAllocFromPoolAsync", "cuExternalMemoryGetMappedBuffer"},
+     {"cuMemFree", "cuMemFreeAsync"}},
     {"page-locked memory", {"cuMemHostAlloc"}, {"cuMemFreeHost"}},
     {"physical handles", {"cuMemCreate", "cuMemImportFromShareableHandle"}, {"cuMemRelease"}},
     {"address ranges", {"cuMemAddressReserve"}, {"cuMemAddressFree"}},
@@ -39,6 +41,7 @@ inline constexpr Sort sorts[] = {
     {"pools", {"cuMemPoolCreate"}, {"cuMemPoolDestroy"}},
     {"streams", {"cuStreamCreate"}, {"cuStreamDestroy"}},
     {"events", {"cuEventCreate"}, {}},
+    {"imports", {"cuImportExternalMemory"}, {"cuDestroyExternalMemory"}},
 };
 inline constexpr std::size_t events = 7;  // kept for use again, so that their number may grow a little
 

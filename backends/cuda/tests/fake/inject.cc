@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that fail on demand, and faults of the device.
+#include <map>
 #include <sstream>
+#include <string>
 
 #include "world.hpp"
 
@@ -18,6 +20,11 @@ struct Failure {
 std::vector<Failure>& failures() {
   static auto& list = *new std::vector<Failure>;
   return list;
+}
+
+std::map<std::string, std::size_t>& made_calls() {
+  static auto& counts = *new std::map<std::string, std::size_t>;
+  return counts;
 }
 
 }  // namespace
@@ -55,6 +62,7 @@ void fault(Context& context, CUresult code) {
 }
 
 CUresult injected(const char* call) {
+  ++made_calls()[call];
   for (auto& failure : failures()) {
     if (failure.call != call || --failure.countdown != 0) continue;
     if (sticky(failure.code) && !world().primaries.empty()) {
@@ -87,6 +95,13 @@ void fake_cuda_fail(const char* call, int nth, int code) {
   if (nth != 0) return failures().push_back({call, nth, static_cast<CUresult>(code)});
   failures().clear();
   for (Context* context : world().contexts) context->fault = CUDA_SUCCESS;
+}
+
+/// For tests: how often that call was made.
+std::size_t fake_cuda_calls(const char* call) {
+  const Lock lock(lock_of_all());
+  const auto found = made_calls().find(call);
+  return found == made_calls().end() ? 0 : found->second;
 }
 
 /// For tests: something that runs on the device goes wrong; all work in the primary context ends with it.

@@ -41,7 +41,10 @@ std::string absent(CUdeviceptr address) {
 namespace fake {
 
 Memory::~Memory() {
-  if (!mapped && address) give_pages(address, size);
+  if (pages)
+    munmap(pages, pages_size);
+  else if (!mapped && address)
+    give_pages(address, size);
 }
 
 bool fits(int device, std::size_t bytes) {
@@ -74,7 +77,8 @@ void remove(const char* call, const MemoryRef& memory) {
     world().allocations.erase(memory->address);
     return;
   }
-  if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed && !memory->pool)
+  if (memory->external) unmap_external(*memory);
+  if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed && !memory->pool && !memory->external)
     world().used[static_cast<std::size_t>(memory->device)] -= memory->size;
   ended(Kind::allocation);
   world().allocations.erase(memory->address);

@@ -22,8 +22,8 @@ std::vector<std::string>& recorded() {
 }
 
 std::string table() {
-  static constexpr const char* names[] = {"contexts",       "streams", "events",   "allocations",
-                                          "address ranges", "handles", "mappings", "pools"};
+  static constexpr const char* names[] = {"contexts", "streams",  "events", "allocations", "address ranges",
+                                          "handles",  "mappings", "pools",  "imports"};
   static_assert(std::size(names) == kinds);
   std::string text;
   for (std::size_t i = 0; i < kinds; ++i) {
@@ -80,8 +80,8 @@ void fake_cuda_objects(char* text, std::size_t size) {
   fake::hand_out(fake::table(), text, size);
 }
 
-/// For tests: live allocations, address ranges, handles and mappings together, once all streams have nothing to do;
-/// then their threads end.
+/// For tests: live allocations, address ranges, handles, imports and mappings together, once all streams have nothing
+/// to do; then their threads end.
 std::size_t fake_cuda_live() {
   fake::Lock lock(fake::lock_of_all());
   auto& all = fake::world();
@@ -93,7 +93,7 @@ std::size_t fake_cuda_live() {
   });
   ++all.rests;
   for (fake::Stream* stream : all.streams) stream->arrived.notify_all();
-  return all.allocations.size() + all.ranges.size() + all.handles.size();
+  return all.allocations.size() + all.ranges.size() + all.handles.size() + fake::live_imports();
 }
 
 /// For tests: live streams, memory pools and contexts together.

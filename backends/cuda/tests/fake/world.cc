@@ -3,6 +3,7 @@
 // threads, device memory is main memory that is unmapped when it is freed. What a real driver refuses is refused with
 // its code, what would be undefined behaviour is recorded (violations.cc), and any call can be made to fail. Knobs:
 //   FAKE_CUDA_DEVICES=n            devices shown (1)
+//   FAKE_CUDA_UUID=hex             UUID of the first device, 32 digits; the others count up
 //   FAKE_CUDA_VERSION=n            CUDA version shown (13000)
 //   FAKE_CUDA_LACKS=115,89         attributes of devices (CU_DEVICE_ATTRIBUTE_…) that are 0; all others are 1
 //   FAKE_CUDA_FAIL=cuMemMap:2:999  the second cuMemMap returns 999; several, separated by commas

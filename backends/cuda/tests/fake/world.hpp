@@ -52,11 +52,14 @@ struct Memory {
   bool managed = false;
   int moved_to = CU_DEVICE_INVALID;  // the last prefetch that is over
   int device = 0;
-  const Context* context = nullptr;  // whose it is; null: the device's primary one's
-  Pool* pool = nullptr;              // that it is of
-  bool mapped = false;               // a handle's; else with pages of its own
-  bool freeing = false;              // a free was called: nobody may name it any more
-  Id born_on = 0;                    // allocated in order of that stream, as this piece of its work
+  const Context* context = nullptr;     // whose it is; null: the device's primary one's
+  Pool* pool = nullptr;                 // that it is of
+  bool mapped = false;                  // a handle's; else with pages of its own
+  CUexternalMemory external = nullptr;  // of which it is, with these pages
+  void* pages = nullptr;
+  std::size_t pages_size = 0;
+  bool freeing = false;  // a free was called: nobody may name it any more
+  Id born_on = 0;        // allocated in order of that stream, as this piece of its work
   std::uint64_t born = 0;
   std::map<Id, std::uint64_t> uses;  // work that touches it, the last of each stream
   std::vector<Past> past;            // work that is done on it, but for the oldest
@@ -241,7 +244,7 @@ bool safe_while_capturing();
 /// Record what no correct program does; the test that runs then fails. Returns `code`.
 CUresult violation(const char* call, const std::string& what, CUresult code = CUDA_ERROR_INVALID_VALUE);
 std::string hex(CUdeviceptr address);
-enum class Kind { context, stream, event, allocation, range, handle, mapping, pool, count };
+enum class Kind { context, stream, event, allocation, range, handle, mapping, pool, import, count };
 void made(Kind kind);
 void ended(Kind kind);
 
@@ -263,6 +266,12 @@ CUresult touch(const char* call, const Context& context, CUdeviceptr at, std::si
 void check_uses(const char* call, const Memory& memory, const std::map<Id, std::uint64_t>& uses, const Clock& end);
 /// What comes before a call that the host makes now.
 Clock host_now();
+
+// external.cc
+/// Imports of memory of other APIs that are not destroyed.
+std::size_t live_imports();
+/// Memory of an import is freed.
+void unmap_external(const Memory& memory);
 
 // stream.cc
 /// The stream that a handle means here. `working`: the call puts work on it, for which older drivers want its context
