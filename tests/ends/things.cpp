@@ -12,6 +12,7 @@
 #include "weir/adaptors/limiting.hpp"
 #include "weir/adaptors/statistics.hpp"
 #include "weir/adaptors/tracking.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir::test {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 constexpr std::size_t limit = std::size_t{1} << 30;
 
 }  // namespace
-
 
 std::vector<ResourcePtr> resources_of(const Device& device) {
   std::vector<ResourcePtr> all;
@@ -34,6 +34,9 @@ std::vector<ResourcePtr> resources_of(const Device& device) {
 
 Things::Things(const Device& of) : device(of), resources(resources_of(of)) {
   for (int i = 0; i < 3; ++i) streams.emplace_back(device);
+  if (device.backend() != "host") {
+    if (auto* const other = spi::viewer_of(device.state())) viewer.emplace(Device(*other));
+  }
   work();
 }
 
@@ -47,6 +50,11 @@ void Things::work() {
     events.push_back(streams[1].record());
     if (resource->is_host_accessible()) {
       tensors.push_back(second.view(f32, {static_cast<std::int64_t>(small / 4)}).to_dlpack(streams[1]));
+    }
+    if (viewer && resource->is_exportable()) {
+      viewer->wait(streams[1].record());
+      second.copy_from(first, *viewer);
+      streams[1].wait(viewer->record());
     }
     closed.close(streams[0]);
     buffers.push_back(first.slice(0, small / 2));

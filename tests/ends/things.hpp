@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class Things {
   Device device;
   std::vector<ResourcePtr> resources;
   std::vector<Stream> streams;
+  std::optional<Stream> viewer;  ///< of the device of another backend that is the same GPU, if there is one
   std::vector<Buffer> buffers;
   std::vector<Event> events;
   std::vector<ManagedTensor> tensors;
