@@ -43,10 +43,10 @@ class View final : public GpuSegment {
     memory.handle.fd = handle.fd.get();
     memory.size = handle.allocation;
     memory.flags = handle.dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0;
-    const auto imported = driver().ImportExternalMemory(&memory_.external, &memory);
-    if (imported != CUDA_SUCCESS) {
+    const auto result = driver().ImportExternalMemory(&memory_.external, &memory);
+    if (result != CUDA_SUCCESS) {
       memory_.external = nullptr;
-      return imported;
+      return result;
     }
     (void)handle.fd.release();  // the driver's from now on
     call = "cuExternalMemoryGetMappedBuffer";

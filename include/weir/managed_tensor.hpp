@@ -30,9 +30,9 @@ enum class DlpackCopy : std::uint8_t {
 /// Options of an export. The defaults export the tensor as it is, without a copy.
 struct DlpackOptions {
   bool read_only = false;  ///< mark the tensor read-only; consumers of DLPack before 1.0 then cannot take it
-  /// The device that the tensor shall name; without it, that of the memory. Any memory that the host reaches can be
-  /// shown as the CPU's. Pinned and managed memory can be shown as that of its CUDA device. Other memory is copied to
-  /// the host for the CPU, and refused for other devices.
+  /// The device that the tensor shall name; without it, that of the memory. Memory that the host reaches can be shown as
+  /// the CPU's; pinned, managed, and exportable Vulkan memory as that of the CUDA device that is the same GPU. Other
+  /// memory is copied to the host for the CPU, and refused for other devices.
   std::optional<DlpackDevice> device = std::nullopt;
   DlpackCopy copy = DlpackCopy::if_needed;  ///< whether the elements are copied
 };

@@ -27,11 +27,15 @@ using spi::FillOp;
 using spi::Location;
 using spi::RegionOp;
 
-// Return what streams of `device` name to reach the memory: the segment itself or their view of it, which the first
-// call opens. Null when they do not reach it.
+// Return what streams of `device` name to reach the memory: the segment itself or a view of it, which may be that of
+// another device of their backend. The first call opens the view. Null when they do not reach the memory.
 spi::Segment* reached_by(spi::DeviceState& device, spi::Segment& segment) {
-  if (device.backend->streams->reaches(device, segment)) return &segment;
-  return spi::try_view(device, segment);
+  const auto reaches = device.backend->streams->reaches;
+  if (reaches(device, segment)) return &segment;
+  if (!segment.exportable) return nullptr;
+  spi::DeviceState* const viewer = spi::viewer_of(*segment.device, device.backend->name);
+  spi::Segment* const view = viewer ? spi::try_view(*viewer, segment) : nullptr;
+  return view && reaches(device, *view) ? view : nullptr;
 }
 
 CopyEnd seen_from(const Stream& stream, spi::Segment& segment) {

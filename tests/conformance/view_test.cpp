@@ -104,6 +104,22 @@ TEST_P(Views, BuffersOfAKnownSegmentCostOneCallPerCopy) {
   EXPECT_EQ(count("cuExternalMemoryGetMappedBuffer"), opened);
 }
 
+// A second GPU reaches the memory as it reaches that of the first one.
+TEST_P(Views, ThroughTheViewADeviceOfTheSameBackendReachesTheMemory) {
+  for (const Device& third : devices()) {
+    if (third.backend() != viewer.backend() || third == viewer) continue;
+    const Stream on(third);
+    const Buffer buffer = filled(pattern(size, 4));
+    Buffer target = make_resource(third)->allocate(size, on);
+    target.copy_from(buffer, on);
+    EXPECT_NE(view_of(buffer, viewer), nullptr);
+    EXPECT_EQ(view_of(buffer, third), nullptr);
+    EXPECT_BYTES(read(target, on), pattern(size, 4));
+    return;
+  }
+  GTEST_SKIP() << "there is no second device of " << viewer.backend();
+}
+
 TEST_P(Views, AFillOfTheOtherDeviceIsSeen) {
   Buffer buffer = filled(repeat(size, 0x11));
   for (const std::uint64_t value : {std::uint64_t{0x1122334455667788}, std::uint64_t{0x99}}) {
