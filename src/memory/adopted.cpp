@@ -1,79 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/adopted.hpp"
 
-#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "base/forks.hpp"
 #include "base/never_ends.hpp"
-#include "memory/block_store.hpp"
+#include "memory/foreign_resource.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/resources.hpp"
 
 namespace weir {
 namespace {
 
-/// What `memory_resource()` of an adopted buffer returns. There is one per device. It has no memory of its own: when
-/// `Buffer::copy_to(stream)` asks it for memory, it asks the plain resource of the device's default kind.
-class AdoptedResource final : public MemoryResource, public detail::ReleaseListener {
+/// Memory that belongs to somebody else in this process, or that came with a descriptor. Each buffer has a segment.
+class AdoptedResource final : public detail::ForeignResource, public detail::ReleaseListener {
  public:
-  explicit AdoptedResource(spi::DeviceState& device)
-      : MemoryResource(Device(device), std::string(device.backend->name) + ".external", traits(device)),
-        fallback_(spi::make_segment_resource(device, device.default_kind, false)),
-        blocks_(device) {}
-
-  ResourceStats stats() const override {
-    ResourceStats stats;
-    stats.in_use = stats.reserved = in_use_;
-    stats.live_buffers = live_;
-    stats.allocations = adopted_;
-    return stats;
-  }
-  std::size_t trim(std::size_t bytes_to_keep) override {
-    blocks_.queue().drain();
-    blocks_.trim();
-    return fallback_->trim(bytes_to_keep);
-  }
-  ResourcePtr upstream() const override { return fallback_; }
+  explicit AdoptedResource(spi::DeviceState& device) : ForeignResource(device, "external", false) {}
 
   Buffer adopt(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
-    spi::Block& block = blocks_.take(*this, stream);
-    in_use_ += segment->size;
-    ++live_;
-    ++adopted_;
-    block.offset = offset;
-    block.size = bytes;
-    block.segment = segment.detach();
-    return Buffer(block);
+    const std::size_t whole = segment->size;
+    return Buffer(make_block(std::move(segment), offset, bytes, whole, stream));
   }
 
  private:
-  static Traits traits(const spi::DeviceState& device) {
-    const KindInfo* info = device.find(device.default_kind);
-    return {.host_accessible = info->host_accessible,
-            .device_accessible = info->device_accessible,
-            .reuses_memory = false,
-            .keeps_uses = true};
-  }
-
-  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
-    return allocate_from(*fallback_, request, shortage);
-  }
-
   void do_deallocate(spi::Block& block) noexcept override {
-    --live_;
     const spi::Segment& segment = *block.segment;
     const KindInfo* info = segment.device->find(segment.kind);
-    blocks_.end(block, info && info->release_blocks, *this);
+    end_block(block, info && info->release_blocks, *this);
   }
-
-  void segment_released(std::size_t bytes) noexcept override { in_use_ -= bytes; }
-
-  ResourcePtr fallback_;
-  detail::BlockStore blocks_;
-  std::atomic<std::size_t> in_use_{0}, live_{0};
-  std::atomic<std::uint64_t> adopted_{0};
+  void segment_released(std::size_t bytes) noexcept override { uncount(bytes); }
 };
 
 struct AdoptedResources {

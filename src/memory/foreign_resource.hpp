@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What `memory_resource()` returns of buffers over memory that no resource of this process made.
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+
+#include "memory/block_store.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/resources.hpp"
+
+namespace weir::detail {
+
+/// Base of these resources, of which there is one for each sort and device. They have no memory of their own: when one
+/// is asked for memory, as `Buffer::copy_to(stream)` does, it asks the plain resource of the device's default kind.
+class ForeignResource : public MemoryResource {
+ public:
+  ResourceStats stats() const override {
+    ResourceStats stats;
+    stats.in_use = stats.reserved = in_use_;
+    stats.live_buffers = live_;
+    stats.allocations = made_;
+    return stats;
+  }
+  std::size_t trim(std::size_t bytes_to_keep) override {
+    blocks_.queue().drain();
+    blocks_.trim();
+    return fallback_->trim(bytes_to_keep);
+  }
+  ResourcePtr upstream() const override { return fallback_; }
+
+ protected:
+  ForeignResource(spi::DeviceState& device, const char* sort, bool reuses_memory)
+      : MemoryResource(Device(device), std::string(device.backend->name) + "." + sort, traits(device, reuses_memory)),
+        fallback_(spi::make_segment_resource(device, device.default_kind, false)),
+        blocks_(device) {}
+
+  /// Return a block over that range, which counts as `counted` bytes in use.
+  spi::Block& make_block(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, std::size_t counted,
+                         const Stream& stream) {
+    spi::Block& block = blocks_.take(*this, stream);
+    in_use_ += counted;
+    ++live_;
+    ++made_;
+    block.offset = offset;
+    block.size = bytes;
+    block.segment = segment.detach();
+    return block;
+  }
+  /// End a block, as BlockStore does; `listener` then calls uncount().
+  void end_block(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
+    --live_;
+    blocks_.end(block, release_blocks, listener);
+  }
+  void uncount(std::size_t bytes) noexcept { in_use_ -= bytes; }
+
+ private:
+  static Traits traits(const spi::DeviceState& device, bool reuses_memory) {
+    const KindInfo* info = device.find(device.default_kind);
+    return {.host_accessible = info->host_accessible,
+            .device_accessible = info->device_accessible,
+            .reuses_memory = reuses_memory,
+            .keeps_uses = true};
+  }
+  spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    return allocate_from(*fallback_, request, shortage);
+  }
+
+  const ResourcePtr fallback_;
+  BlockStore blocks_;
+  std::atomic<std::size_t> in_use_{0}, live_{0};
+  std::atomic<std::uint64_t> made_{0};
+};
+
+}  // namespace weir::detail
