@@ -52,7 +52,7 @@ TEST_F(AllocatorStreams, AThousandInTurn) {
 // What the driver is asked: whether the stream is captured, and whose handle it is. Nothing is recorded, waited for or
 // queried, and it is all the same which context is current.
 TEST_F(AllocatorStreams, APairAsksOnlyWhichStreamItIs) {
-  const auto calls = reinterpret_cast<std::size_t (*)()>(test::find_in_model("fake_cuda_calls"));
+  const auto calls = reinterpret_cast<std::size_t (*)()>(test::find_in_model("fake_cuda_all_calls"));
   if (!calls) GTEST_SKIP() << "real drivers do not count their calls";
   constexpr std::size_t pairs = 100, questions = 2;
   cuda::Allocator allocator(pool());

@@ -66,7 +66,7 @@ bool safe_while_capturing() {
 extern "C" {
 
 /// For tests: how many calls there were so far.
-std::size_t fake_cuda_calls() {
+std::size_t fake_cuda_all_calls() {
   const fake::Lock lock(fake::lock_of_all());
   return fake::world().calls;
 }
