@@ -121,12 +121,17 @@ class World {
       for (const auto& end : ends_) settle(*end);
     }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (alive_[owner_of(i)]) EXPECT_EQ(slots_[i].users, 0) << "slot " << i << " never came back";
+      if (!alive_[owner_of(i)]) continue;
+      EXPECT_EQ(slots_[i].users, 0) << "slot " << i << " never came back";
     }
     for (const auto& end : ends_) {
       if (!alive_[end->process]) continue;
-      if (alive_ == all_alive) EXPECT_LE(end->lender.told(), slots_.size()) << "segments that are gone are still known";
-      if (!end->gone) EXPECT_EQ(end->lender.room(), window);
+      if (alive_ == all_alive) {
+        EXPECT_LE(end->lender.told(), slots_.size()) << "segments that are gone are still known";
+      }
+      if (!end->gone) {
+        EXPECT_EQ(end->lender.room(), window);
+      }
     }
   }
 
