@@ -234,7 +234,6 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
       if (done == 0 || error.code() != Errc::timed_out) throw;
       break;
     }
-    pay_debts();  // what another thread could not send meanwhile
   }
   bool watch = false;
   {
@@ -249,32 +248,44 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
 // Send one packet. Return how many buffers it has: none if another thread was faster.
 std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream,
                             const Deadline& deadline) {
+  Dropped dropped;
+  std::exception_ptr failure;
+  std::size_t count = 0;
   {
     Lock lock(state_);
     for (; !(ended_ || peer_closed_ || closed_) && lender_.room() == 0; wait(lock, deadline, false)) {}
+    await_turn(lock, deadline);
+    sending_ = true;
+    try {
+      count = compose(lock, buffers, waits, stream);
+      count != 0 ? put_on_socket(lock, deadline) : unsent(dropped);
+    } catch (...) {
+      failure = std::current_exception();
+      if (!lock.owns_lock()) lock.lock();
+      unsent(dropped);
+    }
+    sending_ = false;
+    changed_.notify_all();
   }
-  std::unique_lock sending(sending_, std::defer_lock);
-  if (deadline.endless()) {
-    sending.lock();
-  } else if (!sending.try_lock_until(deadline.at())) {
-    time_out("another thread is sending");
-  }
-  try {
-    const std::size_t count = compose(buffers, waits, stream);
-    if (count != 0) put_on_socket(deadline);
-    return count;
-  } catch (...) {
-    Dropped dropped;
-    const Lock lock(state_);
-    unsent(dropped);
-    throw;
+  pay_debts();  // what other threads left to this one
+  if (failure) std::rethrow_exception(failure);
+  return count;
+}
+
+void Link::await_turn(Lock& lock, const Deadline& deadline) {
+  while (sending_) {
+    if (deadline.passed()) time_out("another thread is sending");
+    if (deadline.endless()) {
+      changed_.wait(lock);
+    } else {
+      (void)changed_.wait_until(lock, deadline.at());
+    }
   }
 }
 
-// Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are. The caller holds
-// sending_.
-std::size_t Link::compose(std::span<const Outgoing> buffers, bool waits, const Stream& stream) {
-  Lock lock(state_);
+// Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are. The caller has
+// set sending_.
+std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream) {
   compose_debts();
   const auto unlocked = [&](auto&& work) {  // nobody else tells and lends meanwhile, but the peer may end
     lock.unlock();
@@ -342,13 +353,14 @@ void Link::unsent(Dropped& dropped) noexcept {
 }
 
 // Send the packet that was made. The caller undoes what it says when this throws.
-void Link::put_on_socket(const Deadline& deadline) {
+void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
   std::array<int, most_files> numbers{};
   std::ranges::transform(files_, numbers.begin(), [](const spi::UniqueFd& file) { return file.get(); });
   for (;;) {
+    lock.unlock();
     const auto count = send_packet(socket_.get(), packet_.bytes(), std::span(numbers).first(files_.size()), false);
     const int error = errno;
-    Lock lock(state_);
+    lock.lock();
     if (count >= 0) return sent();
     if (error != EAGAIN) fail_socket("sendmsg", error);  // if the peer is gone, what it sent may still be read
     wait(lock, deadline, true);
@@ -356,25 +368,24 @@ void Link::put_on_socket(const Deadline& deadline) {
   }
 }
 
-// Tell the peer what it is owed, without waiting. If another thread is sending, that one does it afterwards.
+// Tell the peer what it is owed, without waiting. A thread that is sending does so afterwards.
 void Link::pay_debts() noexcept {
-  for (;;) {
-    const std::unique_lock sending(sending_, std::try_to_lock);
-    if (!sending) return;
-    Dropped dropped;
-    {
-      const Lock lock(state_);
-      if (ended_) return;
-      try {
-        compose_debts();
-      } catch (const std::exception&) {  // no memory; the next call tries again
-        return unsent(dropped);
-      }
-      if (packet_.empty()) return;
+  Dropped dropped;
+  Lock lock(state_);
+  while (!sending_ && !ended_) {
+    try {
+      compose_debts();
+    } catch (const std::exception&) {  // no memory; the next call tries again
+      return unsent(dropped);
     }
+    if (packet_.empty()) return;
+    sending_ = true;
+    lock.unlock();
     const auto count = send_packet(socket_.get(), packet_.bytes(), {}, false);
     const int error = errno;
-    const Lock lock(state_);
+    lock.lock();
+    sending_ = false;
+    changed_.notify_all();
     if (count >= 0) {
       sent();
       continue;

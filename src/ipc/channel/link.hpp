@@ -120,18 +120,19 @@ class Link : public std::enable_shared_from_this<Link> {
   void refuse_arrived(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
   std::size_t send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream, const Deadline& deadline);
-  std::size_t compose(std::span<const Outgoing> buffers, bool ready, const Stream& stream);
+  void await_turn(Lock& lock, const Deadline& deadline);
+  std::size_t compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream);
   void compose_debts();
   void sent() noexcept;
   void unsent(Dropped& dropped) noexcept;
-  void put_on_socket(const Deadline& deadline);
+  void put_on_socket(Lock& lock, const Deadline& deadline);
   void pay_debts() noexcept;
   void ask_watcher() noexcept;
 
   spi::UniqueFd socket_;
   const std::uint32_t process_;
 
-  std::timed_mutex sending_;  // taken before state_; held while a packet is made and sent, so that packets stay in order
+  // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;
   std::vector<spi::UniqueFd> files_;      // beside the packet
   std::vector<std::uint64_t> lent_now_;   // in the packet
@@ -146,6 +147,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::deque<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
   std::exception_ptr ended_;            // why nothing goes over the socket any more
+  bool sending_ = false;                // some thread makes a packet, and will look for debts before it is done
   bool reading_ = false;                // some thread reads, or waits for something to read
   bool watched_ = false;                // the watcher reads when something comes
   bool watcher_passed_ = false;         // the watcher left the reading to that thread
