@@ -29,6 +29,7 @@ def buffer():
     found = next(shared(), None)
     if found is None:
         pytest.skip("no GPU here is known to both Vulkan and CUDA")
+    found[1].synchronize()  # the tests read on streams of their own
     return found[0]
 
 
