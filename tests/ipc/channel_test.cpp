@@ -5,8 +5,6 @@
 
 #include <sys/socket.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -376,30 +374,6 @@ TEST_P(ChannelProcesses, WhatComesFromThereIsRead) {
   EXPECT_EQ(child.line(), "done");
   EXPECT_EQ(child.wait(), 0);
   EXPECT_ERROR(channel.receive(stream, limit), Errc::peer_gone, "ipc::Channel");
-}
-
-// Each buffer waits for the credit of the one before, while another thread gives buffers back. Whichever of the threads
-// sends, no credit may be left behind.
-TEST(ChannelDebts, AreAllPaid) {
-  auto [here, there] = make_channels({.window = 1});
-  const Stream stream(host_device());
-  const Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(10, stream);
-  constexpr int count = 20000;
-  std::array<std::atomic<Buffer*>, 8> handed{};
-  std::atomic<bool> over{false};
-  const Thread sender([&, &from = here] {
-    const Stream own(host_device());
-    for (int i = 0; i < count; ++i) from.send(buffer, own, {}, limit);
-  });
-  const Thread closer([&] {
-    while (!over) {
-      for (auto& place : handed) delete place.exchange(nullptr);
-    }
-  });
-  const OnLeaving end([&] { over = true; });
-  for (std::size_t i = 0; i < count; ++i) {
-    delete handed.at(i % handed.size()).exchange(new Buffer(there.receive(stream, limit).buffer));
-  }
 }
 
 TEST(ChannelArguments, AreChecked) {
