@@ -232,7 +232,10 @@ void transfer(spi::Block& dst, spi::Block& src, const PlacedRegion& placed, cons
   const Ends ends{&dst, &src};
   const auto source = seen_from(stream, *src.segment), target = seen_from(stream, *dst.segment);
   const bool direct = source.reached && target.reached, by_host = source.host && target.host;
-  auto* const both = direct || by_host ? nullptr : device_for_both(*dst.segment, *src.segment);
+  // Rows of a few bytes cost a device more than the way through the host does.
+  constexpr std::size_t short_row = 64;
+  const bool short_rows = !placed.region.dimensions.empty() && placed.region.row_bytes < short_row;
+  auto* const both = direct || by_host || short_rows ? nullptr : device_for_both(*dst.segment, *src.segment);
   const auto plan = plan_copy(source, target, both != nullptr);
   if (plan.path == CopyPath::direct) return native_copy(ends, placed, stream);
   if (plan.path == CopyPath::elsewhere)
