@@ -20,7 +20,7 @@ struct Links {
 
 Links& links() { return never_ends<Links>(); }
 
-const ForkStep step(10, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
+const ForkStep step(9, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
 
 void tell_of_end(spi::SegmentId id) noexcept {
   const std::scoped_lock lock(links().mutex);

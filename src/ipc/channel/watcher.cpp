@@ -173,7 +173,7 @@ class Watcher {
 
 Watcher& watcher() { return never_ends<Watcher>(); }
 
-const ForkStep step(9, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
+const ForkStep step(10, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
 
 }  // namespace
 
