@@ -3,59 +3,36 @@
 
 #include "weir/channel.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "channel.hpp"
-#include "integers.hpp"
+#include "files.hpp"
+#include "patience.hpp"
 
 namespace weir::python {
 namespace {
 
 using ipc::Channel;
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds slice{100};  // of a wait; between slices, Ctrl-C is answered
-
-/// Call `attempt` with the time that it may take, until it does not time out or the whole time is over.
+/// Call `attempt` with the time that it may take, until it does not time out or the patience is over.
 template <class Attempt>
-auto patiently(std::optional<double> seconds, Attempt attempt) {
-  if (seconds && (std::isnan(*seconds) || *seconds < 0))
-    throw nb::value_error("timeout must be None or a number of seconds >= 0");
-  const auto end = seconds ? std::optional(Clock::now() + duration(*seconds, "timeout")) : std::nullopt;
+auto attempt_with(const Patience& patience, Attempt attempt) {
   for (;;) {
-    const auto left = end ? std::chrono::ceil<milliseconds>(*end - Clock::now()) : slice;
-    const auto now = std::clamp(left, milliseconds{0}, slice);
+    const auto now = patience.left(Patience::slice);
     try {
       return without_gil([&] { return attempt(now); });
     } catch (const Error& error) {
-      if (error.code() != Errc::timed_out || (end && Clock::now() >= *end)) throw;
+      if (error.code() != Errc::timed_out || patience.is_over()) throw;
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-}
-
-spi::UniqueFd duplicate(nb::handle socket) {
-  const int fd = PyObject_AsFileDescriptor(socket.ptr());
-  if (fd < 0) throw nb::python_error();
-  spi::UniqueFd mine(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!mine) {
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw nb::python_error();
-  }
-  return mine;
 }
 
 std::span<const std::byte> bytes_of(nb::bytes payload) {
@@ -65,7 +42,7 @@ std::span<const std::byte> bytes_of(nb::bytes payload) {
 void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::bytes payload,
           std::optional<double> timeout) {
   const Buffer mine = buffer.share();  // another thread may close the Python object meanwhile
-  patiently(timeout, [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now); });
+  attempt_with(Patience(timeout), [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now); });
 }
 
 std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*, nb::bytes>>& parcels,
@@ -76,13 +53,12 @@ std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*
     const auto bytes = bytes_of(payload);
     mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}});
   }
+  const Patience patience(timeout);
   std::size_t sent = 0;
-  const auto end = timeout ? std::optional(Clock::now() + duration(*timeout, "timeout")) : std::nullopt;
   while (sent < mine.size()) {
-    const auto left = end ? std::optional(std::max(0.0, std::chrono::duration<double>(*end - Clock::now()).count()))
-                          : std::nullopt;
     try {
-      sent += patiently(left, [&](milliseconds now) { return channel.send(std::span(mine).subspan(sent), stream, now); });
+      const auto rest = std::span(mine).subspan(sent);
+      sent += attempt_with(patience, [&](milliseconds now) { return channel.send(rest, stream, now); });
     } catch (const Error& error) {
       if (sent == 0 || error.code() != Errc::timed_out) throw;
       break;
@@ -92,7 +68,7 @@ std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*
 }
 
 nb::tuple receive(Channel& channel, const Stream& stream, std::optional<double> timeout) {
-  auto parcel = patiently(timeout, [&](milliseconds now) { return channel.receive(stream, now); });
+  auto parcel = attempt_with(Patience(timeout), [&](milliseconds now) { return channel.receive(stream, now); });
   nb::bytes payload(reinterpret_cast<const char*>(parcel.payload.data()), parcel.payload.size());
   return nb::make_tuple(std::move(parcel.buffer), std::move(payload));
 }
@@ -119,7 +95,7 @@ void bind_channels(nb::module_& ipc) {
       .def(
           "__init__",
           [](Channel* self, nb::handle socket, std::uint32_t window) {
-            new (self) Channel(duplicate(socket), {window});
+            new (self) Channel(duplicate_file(socket_of(socket)), {window});
           },
           nb::arg("socket"), nb::kw_only(), nb::arg("window") = weir::ipc::ChannelOptions{}.window,
           "Speak over a connected Unix-domain socket of type SOCK_SEQPACKET, of which this takes a duplicate. The peer "

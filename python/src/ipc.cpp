@@ -6,18 +6,33 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-
-#include "channel.hpp"
-#include "integers.hpp"
+#include "files.hpp"
+#include "patience.hpp"
 
 // A Descriptor cannot be copied, but its vector of owned file descriptors claims to be copyable.
 template <>
 struct nanobind::detail::is_copy_constructible<weir::ipc::Descriptor> : std::false_type {};
 
 namespace weir::python {
+
+int socket_of(nb::handle socket) {
+  const int fd = PyObject_AsFileDescriptor(socket.ptr());
+  if (fd < 0) throw nb::python_error();
+  return fd;
+}
+
+spi::UniqueFd duplicate_file(int number) {
+  spi::UniqueFd borrowed{number};
+  try {
+    spi::UniqueFd made = borrowed.duplicate();
+    static_cast<void>(borrowed.release());
+    return made;
+  } catch (...) {
+    static_cast<void>(borrowed.release());
+    throw;
+  }
+}
+
 namespace {
 
 using ipc::Descriptor;
@@ -32,54 +47,23 @@ Descriptor duplicate(const Descriptor& descriptor) {
 
 Descriptor from_parts(nb::bytes bytes, const std::vector<int>& numbers) {
   std::vector<spi::UniqueFd> fds;
-  for (const int number : numbers) {
-    spi::UniqueFd borrowed{number};
-    try {
-      fds.push_back(borrowed.duplicate());
-    } catch (...) {
-      static_cast<void>(borrowed.release());
-      throw;
-    }
-    static_cast<void>(borrowed.release());
-  }
+  for (const int number : numbers) fds.push_back(duplicate_file(number));
   return {{reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()}, std::move(fds)};
-}
-
-int socket_of(nb::handle socket) {
-  const int fd = PyObject_AsFileDescriptor(socket.ptr());
-  if (fd < 0) throw nb::python_error();
-  return fd;
-}
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-constexpr milliseconds slice{100};
-
-std::optional<Clock::time_point> deadline(std::optional<double> seconds) {
-  if (!seconds) return std::nullopt;
-  if (std::isnan(*seconds) || *seconds < 0) throw nb::value_error("timeout must be None or a number of seconds >= 0");
-  return Clock::now() + duration(*seconds, "timeout");
-}
-
-/// Return the time to `end`, at most `most`.
-milliseconds left(const std::optional<Clock::time_point>& end, milliseconds most) {
-  if (!end) return most;
-  return std::clamp(std::chrono::ceil<milliseconds>(*end - Clock::now()), milliseconds{0}, most);
 }
 
 /// Wait in slices until there is something to read or the time is over. Between slices, Ctrl-C is answered. The rest of
 /// a message comes at once, because send() sends it as a whole.
 Descriptor receive(nb::handle socket, std::optional<double> timeout) {
   const int fd = socket_of(socket);
-  const auto end = deadline(timeout);
+  const Patience patience(timeout);
   while (true) {
     pollfd entry{fd, POLLIN, 0};
-    const int ready = without_gil([&] { return ::poll(&entry, 1, static_cast<int>(left(end, slice).count())); });
-    if (ready > 0 || (end && Clock::now() >= *end)) break;
+    const int slice = static_cast<int>(patience.left(Patience::slice).count());
+    const int ready = without_gil([&] { return ::poll(&entry, 1, slice); });
+    if (ready > 0 || patience.is_over()) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  const milliseconds rest = end ? left(end, milliseconds::max()) : milliseconds{-1};
-  return without_gil([&] { return ipc::receive(fd, rest); });
+  return without_gil([&] { return ipc::receive(fd, patience.all()); });
 }
 
 void close(Descriptor& descriptor) {

@@ -50,10 +50,18 @@ std::pair<spi::UniqueFd, spi::UniqueFd> make_pipe(const char* purpose) {
   return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
 }
 
-std::pair<spi::UniqueFd, spi::UniqueFd> make_one_way_sockets(const char* purpose) {
+std::pair<spi::UniqueFd, spi::UniqueFd> make_sockets(int type, const char* purpose) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail_descriptor(purpose, "socketpair", errno);
-  std::pair<spi::UniqueFd, spi::UniqueFd> pair(ends[0], ends[1]);
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) fail_descriptor(purpose, "socketpair", errno);
+  return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
+}
+
+bool is_unix_socket(int file, int type) noexcept {
+  return option(file, SO_DOMAIN) == AF_UNIX && option(file, SO_TYPE) == type && option(file, SO_ACCEPTCONN) == 0;
+}
+
+std::pair<spi::UniqueFd, spi::UniqueFd> make_one_way_sockets(const char* purpose) {
+  auto pair = make_sockets(SOCK_STREAM, purpose);
   if (::shutdown(pair.second.get(), SHUT_RD) != 0) fail_descriptor(purpose, "shutdown", errno);
   return pair;
 }
@@ -66,9 +74,7 @@ void check_write_end(int end, const char* purpose) {
 
 // A listening socket or a network socket stays silent after the other side has died.
 void check_socket_end(int end, const char* purpose) {
-  if (option(end, SO_DOMAIN) == AF_UNIX && option(end, SO_TYPE) == SOCK_STREAM && option(end, SO_ACCEPTCONN) == 0)
-    return;
-  refuse(purpose, "one end of a stream socket pair");
+  if (!is_unix_socket(end, SOCK_STREAM)) refuse(purpose, "one end of a stream socket pair");
 }
 
 }  // namespace weir::detail

@@ -17,6 +17,13 @@ namespace weir::detail {
 /// closed.
 [[nodiscard]] std::pair<spi::UniqueFd, spi::UniqueFd> make_pipe(const char* purpose);
 
+/// Make two connected Unix-domain sockets.
+[[nodiscard]] std::pair<spi::UniqueFd, spi::UniqueFd> make_sockets(int type, const char* purpose);
+
+/// Return whether `file` is a Unix-domain socket of that type which does not listen. This is no call in which anybody
+/// could keep the caller waiting.
+[[nodiscard]] bool is_unix_socket(int file, int type) noexcept;
+
 /// Make a socket pair and return the end that receives, which may go to another process, and the end that sends.
 /// Nothing can be sent the other way, not even a file: a file sent that way would be closed together with the end that
 /// sends.

@@ -3,7 +3,6 @@
 
 #include <sys/socket.h>
 
-#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -19,15 +18,8 @@ using detail::channel::Deadline;
 using detail::channel::Link;
 using detail::channel::Outgoing;
 
-int option(int socket, int name) noexcept {
-  int value = -1;
-  socklen_t size = sizeof value;
-  return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
-}
-
 void check(int socket, const ChannelOptions& options) {
-  if (option(socket, SO_DOMAIN) != AF_UNIX || option(socket, SO_TYPE) != SOCK_SEQPACKET ||
-      option(socket, SO_ACCEPTCONN) != 0)
+  if (!detail::is_unix_socket(socket, SOCK_SEQPACKET))
     throw Error(Errc::invalid_argument,
                 "ipc::Channel: file " + std::to_string(socket) +
                     " is not a connected Unix-domain socket of type SOCK_SEQPACKET; use Channel::make_sockets, or "
@@ -57,10 +49,7 @@ Channel& Channel::operator=(Channel&&) noexcept = default;
 Channel::~Channel() = default;
 
 std::pair<spi::UniqueFd, spi::UniqueFd> Channel::make_sockets() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    detail::fail_descriptor("channel", "socketpair", errno);
-  return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
+  return detail::make_sockets(SOCK_SEQPACKET, "channel");
 }
 
 void Channel::send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload,

@@ -3,7 +3,6 @@
 // A connection with its socket and its locks. The two halves of the protocol (lender.hpp, borrower.hpp) stand in here.
 
 #include <array>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -13,57 +12,18 @@
 #include <vector>
 
 #include "ipc/channel/borrower.hpp"
+#include "ipc/channel/deadline.hpp"
+#include "ipc/channel/foreign_segment.hpp"
 #include "ipc/channel/lender.hpp"
 #include "ipc/channel/messages.hpp"
-#include "ipc/wire.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
-#include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/unique_fd.hpp"
 #include "weir/stream.hpp"
 
 namespace weir::detail::channel {
-
-using Clock = std::chrono::steady_clock;
-
-/// A moment, or none.
-class Deadline {
- public:
-  explicit Deadline(std::chrono::milliseconds timeout) noexcept
-      : endless_(timeout.count() < 0), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
-  [[nodiscard]] bool endless() const noexcept { return endless_; }
-  [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
-  [[nodiscard]] bool passed() const noexcept { return !endless_ && Clock::now() >= at_; }
-  /// Return the rest as poll() takes it.
-  [[nodiscard]] int milliseconds() const noexcept;
-
- private:
-  bool endless_;
-  Clock::time_point at_;
-};
-
-/// A segment of the peer. Opened when the first buffer of it is received.
-struct ForeignSegment {
-  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), file_(std::move(from)) {}
-  /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
-  [[nodiscard]] spi::Ref<spi::Segment> open(spi::DeviceState& preferred);
-
-  const WireDescriptor wire;
-
- private:
-  std::mutex opening_;
-  spi::StrangerFd file_;
-  spi::Ref<spi::Segment> segment_;
-  std::exception_ptr refusal_;
-};
-
-/// What a Borrower keeps for a segment.
-struct ForeignMemory {
-  std::shared_ptr<ForeignSegment> segment;
-  [[nodiscard]] std::uint64_t size() const noexcept { return segment->wire.segment_size; }
-};
 
 /// A buffer to send. Refers to what the caller has.
 struct Outgoing {
@@ -111,6 +71,7 @@ class Link : public std::enable_shared_from_this<Link> {
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
   [[nodiscard]] bool inherited() const noexcept;
+  void check_process() const;
   void check_open() const;
   void check_peer() const;
   void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);

@@ -105,6 +105,18 @@ class HostilePeer : public testing::Test {
     return wire;
   }
 
+  /// Say what `more` adds behind a segment as it should be, which has number 1.
+  template <class More>
+  void say_behind_a_segment(More more) {
+    const auto wire = honest();
+    const auto file = memory_file(wire.segment_size);
+    PacketWriter packet;
+    ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
+    more(packet);
+    const int number = file.get();
+    peer_.say(packet, {&number, 1});
+  }
+
   const Stream stream_{host_device()};
   const ResourcePtr resource_ = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
   Peer peer_;
@@ -178,26 +190,16 @@ TEST_F(HostilePeer, GrantsOnlyWhatItToldOf) {
 
 TEST_F(HostilePeer, GrantsNothingAfterItsFarewell) {
   peer_.greet();
-  const auto wire = honest();
-  const auto file = memory_file(wire.segment_size);
-  PacketWriter packet;
-  ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
-  ASSERT_TRUE(packet.add(Bye{}));
-  ASSERT_TRUE(packet.add(Grant{1, 1, false, 0, 1, {}}));
-  const int number = file.get();
-  peer_.say(packet, {&number, 1});
+  say_behind_a_segment([](PacketWriter& packet) {
+    ASSERT_TRUE(packet.add(Bye{}));
+    ASSERT_TRUE(packet.add(Grant{1, 1, false, 0, 1, {}}));
+  });
   expect_cut_off("after its farewell");
 }
 
 TEST_F(HostilePeer, WaitsForNoPointThatNeverCame) {
   peer_.greet();
-  const auto wire = honest();
-  const auto file = memory_file(wire.segment_size);
-  PacketWriter packet;
-  ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
-  ASSERT_TRUE(packet.add(Grant{1, 1, true, 0, 1, {}}));
-  const int number = file.get();
-  peer_.say(packet, {&number, 1});
+  say_behind_a_segment([](PacketWriter& packet) { ASSERT_TRUE(packet.add(Grant{1, 1, true, 0, 1, {}})); });
   expect_cut_off("waits for nothing");
 }
 

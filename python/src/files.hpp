@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The parts of weir.ipc, and the files of Python's objects.
+
+#include "bind.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::python {
+
+/// Add Channel to weir.ipc.
+void bind_channels(nb::module_& ipc);
+
+/// Return the file of a socket, or of what has a fileno(). Throws what Python raises.
+int socket_of(nb::handle socket);
+/// Return a duplicate of a file that somebody else owns. Throws.
+spi::UniqueFd duplicate_file(int number);
+
+}  // namespace weir::python

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+
+namespace weir::detail::channel {
+
+using Clock = std::chrono::steady_clock;
+
+/// A moment, or none.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::milliseconds timeout) noexcept
+      : endless_(timeout.count() < 0), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
+  [[nodiscard]] bool endless() const noexcept { return endless_; }
+  [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
+  /// Throw timed_out, with the reason `why`, if the moment has passed.
+  void check(const char* why) const;
+  /// Return the rest as poll() takes it.
+  [[nodiscard]] int milliseconds() const noexcept;
+
+ private:
+  bool endless_;
+  Clock::time_point at_;
+};
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "ipc/channel/link.hpp"
+
+namespace weir::detail::channel {
+
+/// Buffers and segments that a peer has given back. Their ends may take locks of anybody.
+struct Link::Dropped {
+  std::vector<Buffer> lent;
+  std::vector<ForeignMemory> foreign;
+  std::deque<Arrived> arrived;
+};
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "ipc/wire.hpp"
+#include "weir/spi/ref.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::detail::channel {
+
+/// A segment of the peer. Opened when the first buffer of it is received.
+struct ForeignSegment {
+  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), file_(std::move(from)) {}
+  /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
+  [[nodiscard]] spi::Ref<spi::Segment> open(spi::DeviceState& preferred);
+
+  const WireDescriptor wire;
+
+ private:
+  std::mutex opening_;
+  spi::StrangerFd file_;
+  spi::Ref<spi::Segment> segment_;
+  std::exception_ptr refusal_;
+};
+
+/// What a Borrower keeps for a segment.
+struct ForeignMemory {
+  std::shared_ptr<ForeignSegment> segment;
+  [[nodiscard]] std::uint64_t size() const noexcept { return segment->wire.segment_size; }
+};
+
+}  // namespace weir::detail::channel

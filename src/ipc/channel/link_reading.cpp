@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a connection waits and reads, and what it makes of what came.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "ipc/channel/dropped.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/packets.hpp"
+#include "ipc/ready_point.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail::channel {
+namespace {
+
+constexpr std::uint32_t most_window = 65536;
+
+}  // namespace
+
+// Wait until something has changed. One thread at a time waits at the socket and reads; the others wait for that one.
+void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
+  deadline.check(for_room_in_socket ? "the peer does not read" : "nothing came in time");
+  const bool reads = !reading_;
+  if (!reads && !for_room_in_socket) {
+    if (deadline.endless()) return changed_.wait(lock);
+    (void)changed_.wait_until(lock, deadline.at());
+    return;
+  }
+  if (reads) reading_ = true;
+  lock.unlock();
+  pollfd entry{socket_.get(), 0, 0};
+  if (reads) entry.events |= POLLIN;
+  if (for_room_in_socket) entry.events |= POLLOUT;
+  const int count = ::poll(&entry, 1, deadline.milliseconds());
+  if (reads && count > 0 && (entry.revents & ~POLLOUT) != 0) read();
+  lock.lock();
+  if (!reads) return;
+  reading_ = false;
+  changed_.notify_all();
+  if (std::exchange(watcher_passed_, false)) ask_watcher();
+}
+
+// Read what has come. The caller has set reading_.
+void Link::read() noexcept {
+  constexpr int at_once = 16;  // packets; a peer that sends without end gets no thread for itself
+  for (int i = 0; i < at_once; ++i) {
+    Dropped dropped;
+    std::vector<spi::StrangerFd> files;
+    Arrival arrival;
+    std::exception_ptr refusal;
+    try {
+      files.reserve(most_sent_files);
+      arrival = receive_packet(socket_.get(), incoming_, files);
+      if (arrival.error == EAGAIN || arrival.error == EINTR) return;
+      if (arrival.error == ECONNRESET) continue;  // said once; what the peer sent before is still to be read
+      if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
+      if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
+      if (arrival.cut) violated("a packet is too large");
+    } catch (...) {
+      refusal = std::current_exception();
+    }
+    const Lock lock(state_);
+    if (ended_) return;
+    try {
+      if (refusal) std::rethrow_exception(refusal);
+      const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
+      PacketReader packet(bytes, files.size());
+      std::shared_ptr<const Event> ready;
+      std::size_t file = 0;
+      while (const auto message = packet.next()) apply(*message, files, file, ready, dropped);
+    } catch (...) {
+      end(std::current_exception(), dropped);
+    }
+    changed_.notify_all();
+    if (ended_) return;
+  }
+}
+
+void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
+                 std::shared_ptr<const Event>& ready, Dropped& dropped) {
+  if (const auto* const hello = std::get_if<Hello>(&message)) {
+    if (greeted_) violated("a second greeting");
+    if (hello->version != protocol_version)
+      throw Error(Errc::incompatible, "ipc::Channel: the peer speaks version " + std::to_string(hello->version) +
+                                          " of the protocol, this process version " +
+                                          std::to_string(protocol_version));
+    if (hello->window == 0 || hello->window > most_window) violated("a window of " + std::to_string(hello->window));
+    lender_.open_window(hello->window);
+    greeted_ = true;
+    return;
+  }
+  if (!greeted_) violated("no greeting");
+  if (const auto* const segment = std::get_if<Segment>(&message)) {
+    const auto wire = decode(segment->descriptor);
+    if (wire.has_ready || wire.has_lease || wire.offset != 0 || wire.size != wire.segment_size)
+      violated("a segment's descriptor is that of a buffer");
+    borrower_.add(segment->number, {std::make_shared<ForeignSegment>(wire, std::move(files.at(file++)))});
+  } else if (std::holds_alternative<Ready>(message)) {
+    ready = std::make_shared<const Event>(receive_ready(std::move(files.at(file++))));
+  } else if (const auto* const grant = std::get_if<Grant>(&message)) {
+    if (peer_closed_) violated("a buffer after its farewell");
+    if (grant->waits && !ready) violated("a buffer waits for nothing");
+    const auto& memory = borrower_.arrive(*grant);
+    arrived_.push_back({grant->number, memory.segment, grant->segment, grant->offset, grant->size,
+                        {grant->payload.begin(), grant->payload.end()}, grant->waits ? ready : nullptr});
+    if (closed_) refuse_arrived(dropped);
+  } else if (const auto* const releases = std::get_if<Releases>(&message)) {
+    for (std::size_t i = 0; i < releases->size(); ++i) dropped.lent.push_back(lender_.release((*releases)[i]));
+  } else if (const auto* const credit = std::get_if<Credit>(&message)) {
+    lender_.credit(credit->buffers);
+  } else if (const auto* const retire = std::get_if<Retire>(&message)) {
+    dropped.foreign.push_back(borrower_.retire(retire->segment));
+  } else {
+    peer_closed_ = true;
+  }
+}
+
+// Nothing goes over the socket any more. What a peer sent before its end can still be received; what one sent that broke
+// the protocol cannot.
+void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
+  if (ended_) return;
+  ended_ = std::move(why);
+  bool just_gone = false;
+  try {
+    std::rethrow_exception(ended_);
+  } catch (const Error& error) {
+    just_gone = error.code() == Errc::peer_gone;
+  } catch (...) {
+  }
+  if (!just_gone) dropped.arrived.swap(arrived_);
+  for (Buffer& lent : lender_.end()) dropped.lent.push_back(std::move(lent));
+  for (ForeignMemory& foreign : borrower_.end()) dropped.foreign.push_back(std::move(foreign));
+  retired_.clear();
+  (void)::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+// Give back what nobody will receive.
+void Link::refuse_arrived(Dropped& dropped) {
+  while (!arrived_.empty()) {
+    borrower_.take();
+    Arrived& first = arrived_.front();
+    borrower_.opened(first.segment_number);
+    borrower_.end(first.number);
+    dropped.arrived.push_back(std::move(first));
+    arrived_.pop_front();
+  }
+}
+
+}  // namespace weir::detail::channel

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a connection makes packets and sends them.
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "ipc/channel/dropped.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/exporting.hpp"
+#include "ipc/packets.hpp"
+#include "ipc/ready_point.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/block.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::detail::channel {
+std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline) {
+  constexpr const char* operation = "ipc::Channel::send";
+  check_process();
+  (void)stream.state();
+  for (const Outgoing& one : buffers) {
+    check_shareable(operation, *one.buffer);
+    if (one.payload.size() > most_payload)
+      throw Error(Errc::invalid_argument, std::string(operation) + ": a payload of " +
+                                              std::to_string(one.payload.size()) + " bytes; it may have " +
+                                              std::to_string(most_payload));
+  }
+  for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
+  const bool waits = !stream.record().done();
+  std::size_t done = 0;
+  while (done < buffers.size()) {
+    try {
+      done += send_some(buffers.subspan(done), waits, stream, deadline);
+    } catch (const Error& error) {
+      if (done == 0 || error.code() != Errc::timed_out) throw;
+      break;
+    }
+  }
+  bool watch = false;
+  {
+    const Lock lock(state_);
+    watch = !watched_ && !watcher_passed_ && lender_.live() != 0;
+    watched_ = watched_ || watch;
+  }
+  if (watch) ask_watcher();
+  return done;
+}
+
+// Send one packet. Return how many buffers it has: none if another thread was faster.
+std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream,
+                            const Deadline& deadline) {
+  Dropped dropped;
+  std::exception_ptr failure;
+  std::size_t count = 0;
+  {
+    Lock lock(state_);
+    for (; !(ended_ || peer_closed_ || closed_) && lender_.room() == 0; wait(lock, deadline, false)) {}
+    await_turn(lock, deadline);
+    sending_ = true;
+    try {
+      count = compose(lock, buffers, waits, stream);
+      count != 0 ? put_on_socket(lock, deadline) : unsent(dropped);
+    } catch (...) {
+      failure = std::current_exception();
+      if (!lock.owns_lock()) lock.lock();
+      unsent(dropped);
+    }
+    sending_ = false;
+    changed_.notify_all();
+  }
+  pay_debts();  // what other threads left to this one
+  if (failure) std::rethrow_exception(failure);
+  return count;
+}
+
+void Link::await_turn(Lock& lock, const Deadline& deadline) {
+  while (sending_) {
+    deadline.check("another thread is sending");
+    if (deadline.endless()) {
+      changed_.wait(lock);
+    } else {
+      (void)changed_.wait_until(lock, deadline.at());
+    }
+  }
+}
+
+// Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are. The caller has
+// set sending_.
+std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream) {
+  compose_debts();
+  const auto unlocked = [&](auto&& work) {  // nobody else tells and lends meanwhile, but the peer may end
+    lock.unlock();
+    auto made = work();
+    lock.lock();
+    check_peer();
+    return made;
+  };
+  check_open();
+  check_peer();
+  std::size_t count = 0;
+  bool has_ready = false;
+  for (; count < buffers.size() && lender_.room() != 0 && packet_.has_room(buffers[count].payload.size()); ++count) {
+    const Buffer& buffer = *buffers[count].buffer;
+    const auto place = buffer.location();
+    const auto id = place.segment->id();
+    const auto told = lender_.tell(id);
+    if (told.first) {
+      told_now_.push_back(id);
+      auto exported = unlocked([&] { return place.segment->device->backend->segments->export_handle(*place.segment); });
+      auto wire = describe_memory(*place.segment);
+      wire.handle = exported.kind;
+      files_.push_back(std::move(exported.fd));
+      (void)packet_.add(Segment{told.number, encode(wire)});
+    }
+    if (waits && !std::exchange(has_ready, true)) {
+      files_.push_back(unlocked([&] { return send_ready(stream); }));
+      (void)packet_.add(Ready{});
+    }
+    lent_now_.push_back(0);
+    lent_now_.back() = lender_.lend(buffer.share());
+    (void)packet_.add(Grant{lent_now_.back(), told.number, waits, place.offset, buffer.size(), buffers[count].payload});
+  }
+  return count;
+}
+
+void Link::compose_debts() {
+  packet_.clear();
+  files_.clear();
+  lent_now_.clear();
+  told_now_.clear();
+  greets_now_ = to_greet_ && packet_.add(Hello{protocol_version, borrower_.window()});
+  borrower_.tell(packet_);
+  for (retired_now_ = 0; retired_now_ < retired_.size(); ++retired_now_) {
+    if (!packet_.add(Retire{retired_[retired_now_]})) break;
+  }
+  leaves_now_ = closed_ && !told_closed_ && packet_.add(Bye{});
+}
+
+void Link::sent() noexcept {
+  borrower_.told();
+  retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(std::min(retired_now_, retired_.size())));
+  to_greet_ = to_greet_ && !greets_now_;
+  told_closed_ = told_closed_ || leaves_now_;
+  full_ = false;
+}
+
+void Link::unsent(Dropped& dropped) noexcept {
+  borrower_.untold();
+  if (ended_) return;  // which has ended all grants, too
+  for (const std::uint64_t number : lent_now_) {
+    if (number != 0) dropped.lent.push_back(lender_.unlend(number));
+  }
+  for (const spi::SegmentId id : told_now_) lender_.untell(id);
+}
+
+// Send the packet that was made. The caller undoes what it says when this throws.
+void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
+  std::array<int, most_files> numbers{};
+  std::ranges::transform(files_, numbers.begin(), [](const spi::UniqueFd& file) { return file.get(); });
+  for (;;) {
+    lock.unlock();
+    const auto count = send_packet(socket_.get(), packet_.bytes(), std::span(numbers).first(files_.size()), false);
+    const int error = errno;
+    lock.lock();
+    if (count >= 0) return sent();
+    if (error != EAGAIN) fail_socket("sendmsg", error);  // if the peer is gone, what it sent may still be read
+    wait(lock, deadline, true);
+    check_peer();
+  }
+}
+
+// Tell the peer what it is owed, without waiting. A thread that is sending does so afterwards.
+void Link::pay_debts() noexcept {
+  Dropped dropped;
+  Lock lock(state_);
+  while (!sending_ && !ended_) {
+    try {
+      compose_debts();
+    } catch (const std::exception&) {  // no memory; the next call tries again
+      return unsent(dropped);
+    }
+    if (packet_.empty()) return;
+    sending_ = true;
+    lock.unlock();
+    const auto count = send_packet(socket_.get(), packet_.bytes(), {}, false);
+    const int error = errno;
+    lock.lock();
+    sending_ = false;
+    changed_.notify_all();
+    if (count >= 0) {
+      sent();
+      continue;
+    }
+    unsent(dropped);
+    if (error != EAGAIN) return;  // the peer is gone, which is found by reading, or the system is short of memory
+    if (!std::exchange(full_, true)) ask_watcher();
+    return;
+  }
+}
+
+}  // namespace weir::detail::channel
