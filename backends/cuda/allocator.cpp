@@ -114,13 +114,26 @@ struct Allocator::State {
     Named named{{at.context(), 0}, false};
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (native == CU_STREAM_PER_THREAD || (native == CU_STREAM_LEGACY && !is_current(named.key.context)) ||
-        driver().StreamIsCapturing(native, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE ||
-        driver().StreamGetId(native, &named.key.id) != CUDA_SUCCESS) [[unlikely]] {
+        driver().StreamIsCapturing(native, &status) != CUDA_SUCCESS) [[unlikely]] {
+      named = named_anywhere(native);
+    } else if (status != CU_STREAM_CAPTURE_STATUS_NONE) [[unlikely]] {
+      named.captured = is_captured(status);
+    } else if (driver().StreamGetId(native, &named.key.id) != CUDA_SUCCESS) [[unlikely]] {
       named = named_anywhere(native);
     }
     if (graphs.may_capture() && !named.captured) [[unlikely]]
       graphs.is_free(native);
     return named;  // if the stream is of another context, no lane has this key
+  }
+
+  /// Throws for a capture that is invalid. The driver then answers no question about the stream but whether it is being
+  /// captured.
+  bool is_captured(CUstreamCaptureStatus status) {
+    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
+      throw Error(Errc::unsupported, "a capture of a CUDA stream of " + gpu().describe() +
+                                         " is invalid; end it with cuStreamEndCapture, and capture again");
+    }
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   static bool is_current(CUcontext context) noexcept {
@@ -138,7 +151,7 @@ struct Allocator::State {
     const ContextScope scope(named.key.context);
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
     check(driver().StreamIsCapturing(native, &status), "cuStreamIsCapturing", at);
-    named.captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    named.captured = is_captured(status);
     if (!named.captured) check(driver().StreamGetId(native, &named.key.id), "cuStreamGetId", at);
     return named;
   }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "cuda_allocator.hpp"
@@ -27,6 +28,7 @@ struct Hook {
   std::array<std::atomic<cuda::Allocator*>, most_devices> allocators{};
   std::mutex mutex;
   std::string failure;  // guarded by `mutex`
+  std::atomic<bool> raises{false};
 
   [[nodiscard]] cuda::Allocator* of(int device) const noexcept {
     const auto index = static_cast<std::size_t>(device);
@@ -45,8 +47,9 @@ std::array<Hook, most_hooks>& hooks() {
   return all;
 }
 
-/// PyTorch takes null for failure, and says what it can say then. Why it failed is reported, and kept in the hook.
-void* allocate(std::size_t which, std::size_t bytes, int device, CUstream_st* stream) noexcept {
+/// Return null for failure: PyTorch's cache gives back what it keeps then, asks again, and says what it can say. Why it
+/// failed is reported, and kept in the hook. Without the cache, PyTorch would make a tensor of that null.
+void* allocate(std::size_t which, std::size_t bytes, int device, CUstream_st* stream) {
   Hook& hook = hooks()[which];
   try {
     if (cuda::Allocator* const from = hook.of(device)) return from->allocate(stream, bytes);
@@ -57,6 +60,10 @@ void* allocate(std::size_t which, std::size_t bytes, int device, CUstream_st* st
     hook.fail(std::make_error_code(std::errc::not_enough_memory), error.what());
   } catch (const std::exception& error) {
     hook.fail(std::make_error_code(std::errc::io_error), error.what());
+  }
+  if (hook.raises) {
+    const std::scoped_lock lock(hook.mutex);
+    throw std::runtime_error("weir: " + hook.failure);
   }
   return nullptr;
 }
@@ -115,9 +122,12 @@ std::pair<std::string, std::string> take_hook(const nb::list& allocators) {
   return {"weir_torch_allocate_" + number, "weir_torch_free_" + number};
 }
 
+Hook& hook_of(const std::string& name) {
+  return hooks().at(static_cast<std::size_t>(std::stoul(name.substr(name.rfind('_') + 1))));
+}
+
 std::optional<std::string> failure_of(const std::string& name) {
-  const auto which = static_cast<std::size_t>(std::stoul(name.substr(name.rfind('_') + 1)));
-  Hook& hook = hooks().at(which);
+  Hook& hook = hook_of(name);
   const std::scoped_lock lock(hook.mutex);
   if (hook.failure.empty()) return {};
   return hook.failure;
@@ -131,6 +141,9 @@ void bind_torch_hooks(nb::module_& m) {
         "for another device. They stay for good.");
   m.def("_torch_hook_failure", &failure_of, nb::arg("name"),
         "Return why the last allocation that failed did so; None if none did.");
+  m.def(
+      "_torch_hook_raises", [](const std::string& name) { hook_of(name).raises = true; }, nb::arg("name"),
+      "Let allocations that fail throw, for a PyTorch that calls the function without its cache.");
 }
 
 }  // namespace weir::python

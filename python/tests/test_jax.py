@@ -12,6 +12,7 @@ import weir
 
 jax = pytest.importorskip("jax", reason="JAX is not there")
 jnp = pytest.importorskip("jax.numpy")
+jax.config.update("jax_platforms", "cpu")  # also where it could use a GPU
 
 DTYPES = (
     "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
@@ -136,9 +137,7 @@ def test_arrays_with_gaps_go_by_way_of_numpy(pageable):
 
 
 def test_what_jax_cannot_take(device_memory):
-    if device_memory.device.backend == "cuda":
-        pytest.skip("a JAX for CUDA takes it")
-    with pytest.raises(TypeError, match="unsupported device type"):
+    with pytest.raises((TypeError, RuntimeError), match="unsupported device type|Unknown backend cuda"):
         jnp.asarray(device_memory.allocate(64))
 
 
@@ -156,7 +155,7 @@ def test_closed_memory(pageable):
 
 def test_jax_shares_every_memory_of_the_cpu(host_memory):
     if host_memory.info.dlpack_device != 1:
-        pytest.skip("a JAX for CUDA takes memory labelled CUDAHost, and none takes CUDAManaged")
+        pytest.skip("JAX takes no memory labelled CUDAHost or CUDAManaged")
     buffer = host_memory.filled(4096, 1)
     taken = jnp.asarray(buffer.view("int32"))
     assert taken.unsafe_buffer_pointer() == buffer.host_data and int(taken[-1]) == 0x01010101

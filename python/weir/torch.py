@@ -9,7 +9,7 @@
     weir.torch.make_allocator(pool).install()    # or: everything, without PyTorch's cache, before CUDA is first used
 
 PyTorch hands memory back in the order of the stream that it was allocated on. In a CUDA graph, memory stays with the
-graph until that ends. PyTorch learns that memory has run out, but not why: see `Allocator.last_failure`.
+graph until that ends. PyTorch's cache learns that memory has run out, but not why: see `Allocator.last_failure`.
 """
 
 from contextlib import contextmanager as _contextmanager
@@ -46,7 +46,8 @@ class Allocator:
 
     def install(self):
         """Make PyTorch take all CUDA memory from here. Only before PyTorch has used CUDA; its cache, its statistics
-        and its memory snapshots then say nothing."""
+        and its memory snapshots then say nothing. What fails raises RuntimeError with the reason."""
+        _weir._torch_hook_raises(self._names[0])
         _torch().cuda.memory.change_current_allocator(self._pluggable)
 
     def mem_pool(self):

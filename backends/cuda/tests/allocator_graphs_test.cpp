@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for graphs: what is allocated and given back while a stream is being captured.
+#include <future>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "allocators.hpp"
+#include "cuda/background.hpp"
 #include "expect.hpp"
 #include "settle.hpp"
 #include "sink.hpp"
@@ -47,7 +49,14 @@ class AllocatorGraphs : public Allocators {
   }
   void TearDown() override {
     stream_.reset();
+    await_ends();
     test::await_releases();
+  }
+  /// What ends with a graph ends on a thread, which asks for points that would spoil the next test's capture.
+  static void await_ends() {
+    std::promise<void> done;
+    cuda::reaper().run([&done] { done.set_value(); });
+    done.get_future().wait();
   }
   [[nodiscard]] CUstream stream() const { return stream_->get(); }
   /// A thread of the driver's tells of the end of a graph.

@@ -48,7 +48,8 @@ class Imports : public Model {
     source_ = spi::Ref<spi::Segment>::adopt(new Elsewhere(host_device().state(), at_end_));
   }
   void TearDown() override {
-    expect_dedicated(false);
+    if (source_) expect_dedicated(false);
+    source_ = {};
     Model::TearDown();
   }
 

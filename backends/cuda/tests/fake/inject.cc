@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that fail on demand, and faults of the device.
-#include <map>
+#include <algorithm>
+#include <array>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "world.hpp"
 
@@ -22,9 +25,15 @@ std::vector<Failure>& failures() {
   return list;
 }
 
-std::map<std::string, std::size_t>& made_calls() {
-  static auto& counts = *new std::map<std::string, std::size_t>;
-  return counts;
+struct Count {
+  const char* call = nullptr;
+  std::size_t made = 0;
+};
+
+/// Return the count of that call, or the first one that is unused. Takes no memory: a driver does not throw.
+Count& count_of(std::string_view call) {
+  static std::array<Count, 256> counts;
+  return *std::find_if(counts.begin(), counts.end(), [&](const Count& one) { return !one.call || one.call == call; });
 }
 
 }  // namespace
@@ -62,7 +71,9 @@ void fault(Context& context, CUresult code) {
 }
 
 CUresult injected(const char* call) {
-  ++made_calls()[call];
+  Count& count = count_of(call);
+  count.call = call;
+  ++count.made;
   for (auto& failure : failures()) {
     if (failure.call != call || --failure.countdown != 0) continue;
     if (sticky(failure.code) && !world().primaries.empty()) {
@@ -100,8 +111,7 @@ void fake_cuda_fail(const char* call, int nth, int code) {
 /// For tests: how often that call was made.
 std::size_t fake_cuda_calls(const char* call) {
   const Lock lock(lock_of_all());
-  const auto found = made_calls().find(call);
-  return found == made_calls().end() ? 0 : found->second;
+  return count_of(call).made;
 }
 
 /// For tests: something that runs on the device goes wrong; all work in the primary context ends with it.

@@ -153,6 +153,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool handle, CUstream on) {
   ENTER_TO_WORK("cuMemAllocFromPoolAsync");
+  UNSAFE();
   STREAM(on);
   Pool* const pool = pool_of(call, handle);
   return pool ? allocate_on(call, stream, address, bytes, *pool) : CUDA_ERROR_INVALID_VALUE;
@@ -160,6 +161,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUm
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream on) {
   ENTER_TO_WORK("cuMemAllocAsync");
+  UNSAFE();
   STREAM(on);
   Pool& pool = *world().default_pools.at(static_cast<std::size_t>(stream->context->device));
   return allocate_on(call, stream, address, bytes, pool);
@@ -168,6 +170,7 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream on
 /// Everything on other streams that uses the memory must come before in their order, or be known complete.
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream on) {
   ENTER_TO_WORK("cuMemFreeAsync");
+  UNSAFE();
   STREAM(on);
   const auto found = world().allocations.find(address);
   if (found == world().allocations.end() || !found->second->pool) {

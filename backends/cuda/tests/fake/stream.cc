@@ -312,6 +312,7 @@ CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
 CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext* context) {
   ENTER("cuStreamGetCtx");
   STREAM_TO_ASK(handle);
+  if (stream->capturing && world().spoiled) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   *context = reinterpret_cast<CUcontext>(stream->context);
   return CUDA_SUCCESS;
 }
@@ -324,6 +325,7 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* sta
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream->capturing && world().spoiled) *status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuStreamQuery(CUstream handle) {
