@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # weir_add_test_binary(<name> [INCLUDES …] [SOURCES …]): a GoogleTest program that is one ctest test.
 # weir_add_child_program(<name> <source>): a program that tests start as a second process.
+# weir_share_test(<test> <program> <parts>): let so many processes share the cases of a test, so that no core waits for it.
 # weir_set_test_properties(<test> [seconds]): time limit and sanitizer environment.
 # Every test program is in <build>/tests, its results in <build>/results/<name>.xml.
 include_guard()
@@ -42,6 +43,19 @@ function(weir_add_test_binary name)
   target_include_directories(${name} PRIVATE ${arg_INCLUDES})
   add_test(NAME ${name} COMMAND ${name} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
   weir_set_test_properties(${name})
+endfunction()
+
+function(weir_share_test test program parts)
+  get_property(environment TEST ${test} PROPERTY ENVIRONMENT)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=0)
+  foreach(part RANGE 2 ${parts})
+    set(name ${test}.${part}of${parts})
+    math(EXPR index "${part} - 1")
+    add_test(NAME ${name} COMMAND ${program} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
+    weir_set_test_properties(${name})
+    set_property(TEST ${name} PROPERTY ENVIRONMENT
+      ${environment} GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=${index})
+  endforeach()
 endfunction()
 
 function(weir_add_child_program name source)

@@ -83,8 +83,8 @@ class WEIR_API Channel {
   /// opened here, which is given back by that.
   [[nodiscard]] Parcel receive(const Stream& stream, std::chrono::milliseconds timeout = endless);
 
-  /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back. A call that waits
-  /// in another thread ends at its time limit, or when the peer next says something.
+  /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back. Calls that wait in
+  /// other threads throw closed.
   void close() noexcept;
   [[nodiscard]] ChannelStats stats() const;  ///< of both directions
 

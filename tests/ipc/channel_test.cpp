@@ -4,9 +4,13 @@
 #include "weir/channel.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,10 +19,10 @@
 #include "settle.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
+#include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/segment.hpp"
-#include "weir/ipc.hpp"
 
 namespace weir::test {
 namespace {
@@ -52,6 +56,37 @@ class Channels : public OnMemory {
   }
 };
 WEIR_FOR_EACH_EXPORTABLE(Channels);
+
+/// A thread that calls a channel until that throws closed. The constructor returns when the thread sleeps.
+class Waiting {
+ public:
+  template <class Call>
+  Waiting(Channel& channel, Call call, int before = 0)
+      : thread_([this, &channel, call, before] {
+          id_ = gettid();
+          for (int i = 0; i < before; ++i) call(channel);
+          EXPECT_ERROR(call(channel), Errc::closed, "closed");
+          id_ = over;
+        }) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (!sleeps() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_NE(id_, over) << "it had nothing to wait for";
+  }
+
+ private:
+  static constexpr pid_t over = -1;
+  [[nodiscard]] bool sleeps() const {
+    const pid_t id = id_;
+    if (id <= 0) return id == over;
+    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    return text.find(") S ") != std::string::npos;
+  }
+
+  std::atomic<pid_t> id_{0};
+  Thread thread_;
+};
 
 TEST_P(Channels, TheReceiverHasTheSameMemory) {
   auto [here, there] = make_channels();
@@ -240,6 +275,30 @@ TEST_P(Channels, WhatWasSentBeforeTheEndIsReceived) {
   EXPECT_ERROR(here.send(filled(pattern(1, 1)), stream), Errc::closed, "closed");
 }
 
+// One thread waits at the socket for something to come, one for that thread, one for credit, one for room in the
+// socket.
+TEST_P(Channels, ClosingEndsEveryWait) {
+  auto [here, there] = make_channels();
+  auto [narrow, quiet] = make_channels({.window = 1});
+  auto [wide, silent] = make_channels({.window = 65536});
+  const Buffer buffer = filled(pattern(100, 1));
+  stream.synchronize();  // so that no file goes with the buffers, of which not as many may be under way
+  const auto send = [&](Channel& channel) { channel.send(buffer, stream); };
+  const auto receive = [&](Channel& channel) { (void)channel.receive(stream); };
+  const auto send_all = [&](Channel& channel) {
+    for (int i = 0; i < 65536; ++i) send(channel);
+  };
+  {
+    const Waiting first(there, receive), second(there, receive), for_credit(narrow, send, 1), for_room(wide, send_all);
+    there.close();
+    narrow.close();
+    wide.close();
+  }
+  EXPECT_ERROR(there.receive(stream), Errc::closed, "closed");
+  silent.close();
+  EXPECT_TRUE(all_comes_back(wide));
+}
+
 TEST_P(Channels, APeerThatTakesNothingKeepsNobodyForLonger) {
   auto [here, there] = make_channels({.window = 4});
   const Buffer buffer = filled(pattern(100, 1));
@@ -379,7 +438,8 @@ TEST_P(ChannelProcesses, WhatComesFromThereIsRead) {
 TEST(ChannelArguments, AreChecked) {
   EXPECT_ERROR((Channel(spi::UniqueFd{})), Errc::invalid_argument, "ipc::Channel");
   EXPECT_ERROR((Channel(std::move(socket_pair(SOCK_STREAM).first))), Errc::invalid_argument, "ipc::Channel");
-  EXPECT_ERROR((Channel(std::move(Channel::make_sockets().first), {.window = 0})), Errc::invalid_argument, "ipc::Channel");
+  EXPECT_ERROR((Channel(std::move(Channel::make_sockets().first), {.window = 0})), Errc::invalid_argument,
+               "ipc::Channel");
   auto [here, there] = make_channels();
   const Stream stream(host_device());
   const Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(10, stream);

@@ -6,7 +6,7 @@
 
 A build directory holds results/ (GoogleTest and pytest XML, one file per suite), what started the suites
 (results/ctest.xml, or results/programs.tsv: name, exit code, seconds) and backends.txt (what was built). Processes that
-share the cases of a suite, NAME.1of3 to NAME.3of3, are one suite here.
+share the cases of a suite, NAME.1of3 to NAME.3of3 or NAME to NAME.3of3, are one suite here.
 
 A test that tries many things counts them: RecordProperty of a name in COUNTERS, in a test, a suite or the whole program,
 becomes a column, summed per suite. What is excluded, by tests/support/exclusions.hpp, counts twice: the cases that are
@@ -148,7 +148,7 @@ def of_parts(suites):
     whole = {}
     for suite in suites:
         name = re.sub(r"\.\d+of\d+$", "", suite.name)
-        if suite.name == name or name not in whole:
+        if name not in whole:
             whole[name] = dataclasses.replace(suite, name=name)
             continue
         known = whole[name]

@@ -91,13 +91,7 @@ class Borrower {
   void untold() noexcept { told_credit_ = 0, told_releases_ = 0; }
 
   /// The peer is gone. Return what was kept for its segments.
-  [[nodiscard]] std::vector<Memory> end() {
-    std::vector<Memory> all;
-    all.reserve(segments_.size());
-    for (auto& [number, told] : segments_) all.push_back(std::move(told.memory));
-    segments_.clear();
-    return all;
-  }
+  [[nodiscard]] auto end() noexcept { return std::exchange(segments_, {}); }
   [[nodiscard]] std::size_t segments() const noexcept { return segments_.size(); }
   [[nodiscard]] std::uint32_t arrived() const noexcept { return arrived_; }  ///< and not taken
   [[nodiscard]] std::size_t held() const noexcept { return held_; }          ///< taken and not ended

@@ -19,6 +19,13 @@ namespace weir::detail::channel {
 template <class Held>
 class Lender {
  public:
+  /// A grant, or none.
+  struct Slot {
+    [[nodiscard]] bool is_grant() const noexcept { return next == in_use; }
+    Held held{};
+    std::uint32_t round = 0;  // so that an old number of the slot is not taken for the new one
+    std::uint32_t next = none;
+  };
   struct Told {
     std::uint32_t number;
     bool first;  ///< the peer has to be told
@@ -72,25 +79,19 @@ class Lender {
   /// The peer uses the grant no more. Return what was kept for it.
   [[nodiscard]] Held release(std::uint64_t number) {
     const auto at = static_cast<std::uint32_t>(number);
-    if (at >= grants_.size() || grants_[at].next != in_use || grants_[at].round != number >> 32U)
+    if (at >= grants_.size() || !grants_[at].is_grant() || grants_[at].round != number >> 32U)
       violated("it released grant " + std::to_string(number) + ", which it does not have");
     Slot& slot = grants_[at];
     slot.next = std::exchange(free_, at);
     --live_;
     return std::exchange(slot.held, Held{});
   }
-  /// The peer is gone. Return all that was kept.
-  [[nodiscard]] std::vector<Held> end() {
-    std::vector<Held> all;
-    all.reserve(live_);
-    for (Slot& slot : grants_) {
-      if (slot.next == in_use) all.push_back(std::move(slot.held));
-    }
-    grants_.clear();
+  /// The peer is gone. Return all that was kept, among slots that keep nothing.
+  [[nodiscard]] std::vector<Slot> end() noexcept {
     told_.clear();
     free_ = none;
     live_ = 0;
-    return all;
+    return std::exchange(grants_, {});
   }
 
   [[nodiscard]] std::size_t live() const noexcept { return live_; }      ///< grants
@@ -98,11 +99,6 @@ class Lender {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
-  struct Slot {
-    Held held{};
-    std::uint32_t round = 0;  // so that an old number of the slot is not taken for the new one
-    std::uint32_t next = none;
-  };
 
   std::vector<Slot> grants_;
   std::uint32_t free_ = none;

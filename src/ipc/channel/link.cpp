@@ -2,25 +2,35 @@
 #include "ipc/channel/link.hpp"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "base/forks.hpp"
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/imported.hpp"
 #include "ipc/channel/watcher.hpp"
+#include "ipc/file_pairs.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::channel {
 Link::Link(spi::UniqueFd socket, std::uint32_t window)
-    : socket_(std::move(socket)), process_(fork_generation), borrower_(window) {}
+    : socket_(std::move(socket)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      process_(fork_generation),
+      borrower_(window) {
+  if (!bell_) fail_descriptor("channel", "eventfd", errno);
+}
 
 bool Link::inherited() const noexcept { return process_ != fork_generation; }
 
 // The child has no part in the connection. Its copy of the socket would keep the peer from noticing the parent's end.
 void Link::fork(spi::ForkMoment moment) noexcept {
-  if (moment == spi::ForkMoment::child) socket_.reset();
+  if (moment != spi::ForkMoment::child) return;
+  socket_.reset();
+  bell_.reset();
 }
 
 void Link::check_process() const {
@@ -74,6 +84,7 @@ void Link::close() noexcept {
     } catch (const std::exception&) {  // no memory; the peer gets these back with the connection
     }
     changed_.notify_all();
+    (void)::eventfd_write(bell_.get(), 1);  // and nobody reads it
   }
   pay_debts();
   ask_watcher();
@@ -124,7 +135,12 @@ std::uint32_t Link::attend() noexcept {
     }
   }
   pay_debts();
+  Dropped dropped;
   const Lock lock(state_);
+  if (closed_ && told_closed_ && lender_.live() + borrower_.held() + borrower_.to_release() == 0) {
+    // Nobody here needs the connection. Its end gives the peer back what it has sent and this side has not read.
+    end(std::make_exception_ptr(Error(Errc::closed, "ipc::Channel: the channel is closed")), dropped);
+  }
   if (ended_) return 0;
   const bool waits = lender_.live() != 0 || (closed_ && borrower_.held() != 0);
   watched_ = waits && !watcher_passed_;

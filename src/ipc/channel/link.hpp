@@ -91,12 +91,14 @@ class Link : public std::enable_shared_from_this<Link> {
   void ask_watcher() noexcept;
 
   spi::UniqueFd socket_;
+  spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
 
   // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;
   std::vector<spi::UniqueFd> files_;      // beside the packet
   std::vector<std::uint64_t> lent_now_;   // in the packet
+  std::vector<Buffer> undone_;            // has room for as many
   std::vector<spi::SegmentId> told_now_;  // for the first time, in the packet
   std::size_t retired_now_ = 0;
   bool greets_now_ = false, leaves_now_ = false;

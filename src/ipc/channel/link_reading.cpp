@@ -31,11 +31,12 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
   }
   if (reads) reading_ = true;
   lock.unlock();
-  pollfd entry{socket_.get(), 0, 0};
-  if (reads) entry.events |= POLLIN;
-  if (for_room_in_socket) entry.events |= POLLOUT;
-  const int count = ::poll(&entry, 1, deadline.milliseconds());
-  if (reads && count > 0 && (entry.revents & ~POLLOUT) != 0) read();
+  std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
+  pollfd& socket = entries[0];
+  if (reads) socket.events |= POLLIN;
+  if (for_room_in_socket) socket.events |= POLLOUT;
+  const int count = ::poll(entries.data(), entries.size(), deadline.milliseconds());
+  if (reads && count > 0 && (socket.revents & ~POLLOUT) != 0) read();
   lock.lock();
   if (!reads) return;
   reading_ = false;
@@ -131,8 +132,8 @@ void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
   } catch (...) {
   }
   if (!just_gone) dropped.arrived.swap(arrived_);
-  for (Buffer& lent : lender_.end()) dropped.lent.push_back(std::move(lent));
-  for (ForeignMemory& foreign : borrower_.end()) dropped.foreign.push_back(std::move(foreign));
+  dropped.all_lent = lender_.end();
+  dropped.all_foreign = borrower_.end();
   retired_.clear();
   (void)::shutdown(socket_.get(), SHUT_RDWR);
 }

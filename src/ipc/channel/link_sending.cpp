@@ -119,6 +119,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
       (void)packet_.add(Ready{});
     }
     lent_now_.push_back(0);
+    undone_.reserve(lent_now_.capacity());
     lent_now_.back() = lender_.lend(buffer.share());
     (void)packet_.add(Grant{lent_now_.back(), told.number, waits, place.offset, buffer.size(), buffers[count].payload});
   }
@@ -150,8 +151,9 @@ void Link::unsent(Dropped& dropped) noexcept {
   borrower_.untold();
   if (ended_) return;  // which has ended all grants, too
   for (const std::uint64_t number : lent_now_) {
-    if (number != 0) dropped.lent.push_back(lender_.unlend(number));
+    if (number != 0) undone_.push_back(lender_.unlend(number));
   }
+  dropped.lent.swap(undone_);
   for (const spi::SegmentId id : told_now_) lender_.untell(id);
 }
 
@@ -167,6 +169,7 @@ void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
     if (count >= 0) return sent();
     if (error != EAGAIN) fail_socket("sendmsg", error);  // if the peer is gone, what it sent may still be read
     wait(lock, deadline, true);
+    check_open();
     check_peer();
   }
 }
