@@ -28,12 +28,16 @@ std::vector<Stream>& work_streams() {  // of this thread; the last one of a devi
   return streams;
 }
 
+}  // namespace
+
 const Stream* named_work_stream(const Device& device) {
   const auto& streams = work_streams();
   for (auto one = streams.rbegin(); one != streams.rend(); ++one)
     if (one->device() == device) return &*one;
   return nullptr;
 }
+
+namespace {
 
 Device device_of(DlpackDevice device) {
   if (device.type == kDLCPU) return host_device();

@@ -14,5 +14,8 @@ void bind_channels(nb::module_& ipc);
 int socket_of(nb::handle socket);
 /// Return a duplicate of a file that somebody else owns. Throws.
 spi::UniqueFd duplicate_file(int number);
+/// Return a second descriptor with file descriptors of its own. Opening uses a descriptor up, but the Python object must
+/// stay usable, and another thread may close it meanwhile.
+ipc::Descriptor duplicate(const ipc::Descriptor& descriptor);
 
 }  // namespace weir::python

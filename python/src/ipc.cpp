@@ -33,17 +33,15 @@ spi::UniqueFd duplicate_file(int number) {
   }
 }
 
-namespace {
-
-using ipc::Descriptor;
-
-/// Return a second descriptor with file descriptors of its own. Opening uses a descriptor up, but the Python object
-/// must stay usable, and another thread may close it meanwhile.
-Descriptor duplicate(const Descriptor& descriptor) {
+ipc::Descriptor duplicate(const ipc::Descriptor& descriptor) {
   std::vector<spi::UniqueFd> fds;
   for (const spi::UniqueFd& fd : descriptor.fds()) fds.push_back(fd.duplicate());
   return {descriptor.bytes(), std::move(fds)};
 }
+
+namespace {
+
+using ipc::Descriptor;
 
 Descriptor from_parts(nb::bytes bytes, const std::vector<int>& numbers) {
   std::vector<spi::UniqueFd> fds;

@@ -55,5 +55,6 @@ NB_MODULE(_weir, m) {
   weir::python::bind_ipc(m);
   weir::python::bind_command_line(m);
   weir::python::refuse_pickling(m);
+  weir::python::bind_messages(m);
   weir::python::drop_functions_at_exit();
 }

@@ -12,6 +12,9 @@ void complete_on_host(const Buffer& buffer);
 /// Return a stream of the host that this thread keeps, for memory whose work needs no stream of its own.
 const Stream& host_stream();
 
+/// Return the stream that `with work_stream(...)` names on this thread for work on `device`; null when none does.
+const Stream* named_work_stream(const Device& device);
+
 /// Return the allocation stream of an open buffer; host_stream() when it has none.
 Stream allocation_stream(const Buffer& buffer);
 

@@ -16,10 +16,11 @@ struct Refusal {
 constexpr Refusal refusals[] = {
     {"Buffer",
      "it owns memory. Use share() for another owner, copy_to(stream=stream) for a copy of the bytes, and "
-     "ipc_descriptor(stream=stream) with weir.ipc.send for another process"},
+     "ipc_descriptor(stream=stream) with weir.ipc.send for another process; messages of multiprocessing carry it "
+     "themselves"},
     {"Tensor",
      "it owns memory. Use copy_to(stream=stream) for a copy of the elements, and weir.ipc.send with a descriptor of "
-     "its buffer for another process"},
+     "its buffer for another process; messages of multiprocessing carry it themselves"},
     {"HostMirror", "it owns memory. Use copy_to(stream=stream) of one side for a copy of the bytes"},
     {"MirroredBuffer", "it owns memory. Use read() for the bytes, and copy(index).copy_to(stream=stream) for a copy"},
     {"DeviceVector", "it owns memory. Use copy_to(stream=stream) for a copy of the elements"},
@@ -28,7 +29,9 @@ constexpr Refusal refusals[] = {
     {"Event",
      "it belongs to this process. Pass the object itself on; weir.ipc.open orders a buffer of another process by "
      "itself"},
-    {"Device", "its driver belongs to this process. Pass the object itself on, or its id for weir.device(id)"},
+    {"Device",
+     "its driver belongs to this process. Pass the object itself on, or its id for weir.device(id); "
+     "messages of multiprocessing carry it themselves"},
 };
 
 }  // namespace

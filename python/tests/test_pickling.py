@@ -44,14 +44,21 @@ WHAT_TO_DO = {
 
 @pytest.mark.parametrize(
     "way",
-    [copy.copy, copy.deepcopy, pickle.dumps, lambda t: pickle.dumps(t, 0), multiprocessing.reduction.ForkingPickler.dumps,
-     lambda t: copy.deepcopy({"key": [t]})],
+    [copy.copy, copy.deepcopy, pickle.dumps, lambda t: pickle.dumps(t, 0), lambda t: copy.deepcopy({"key": [t]})],
 )
 def test_no_way(thing, way):
     name = type(thing).__name__
     why = WHAT_TO_DO.get(name, WHAT_TO_DO["MemoryResource"])
     with pytest.raises(TypeError, match=f"^a weir.{name} cannot be pickled or copied: .*{why}"):
         way(thing)
+
+
+def test_messages_of_multiprocessing_carry_no_others(thing):
+    name = type(thing).__name__
+    if name in ("Buffer", "Tensor", "Device"):
+        pytest.skip("test_messages.py sends these")
+    with pytest.raises(TypeError, match=f"^a weir.{name} cannot be pickled"):
+        multiprocessing.reduction.ForkingPickler.dumps(thing)
 
 
 def test_an_id_travels_instead(pageable):

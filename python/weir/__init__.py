@@ -11,7 +11,7 @@ There is no default stream: every call that puts work on a stream names it. Ever
 headers state the contract of each operation.
 """
 
-from . import ipc, vulkan
+from . import _messages, ipc, vulkan
 from ._weir import (
     AllocationFailure,
     AllocationStatistics,

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = re.search(r"^project\(weir VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 
 MODULES = ("cupy", "ipc", "numba", "rmm", "torch", "vulkan")  # with stubs
-PACKAGE = {"__init__.py", "__main__.py", "_weir.pyi", "py.typed"} | {  # and the module
+PACKAGE = {"__init__.py", "__main__.py", "_messages.py", "_weir.pyi", "py.typed"} | {  # and the module
     f"{name}.{kind}" for name in MODULES for kind in ("py", "pyi")}
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 LIBRARIES = {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
