@@ -32,7 +32,7 @@ ResourcePtr make_device_resource(const Device& device) {
 ResourcePtr make_async_resource(const Device& device, const AsyncOptions& options) {
   Gpu& gpu = gpu_of(device);
   if (!gpu.find(MemoryKind::async)) throw Error(Errc::unsupported, gpu.describe() + " has no driver memory pools");
-  auto pool = std::make_shared<DriverPool>(gpu, options.release_threshold, options.max_size);
+  auto pool = std::make_shared<DriverPool>(gpu, options.release_threshold, options.max_size, options.exportable);
   (void)pool->handle();  // makes the pool, so that options are refused here
   return spi::make_segment_resource(gpu, MemoryKind::async, false, 0, std::move(pool));
 }

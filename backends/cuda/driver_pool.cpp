@@ -48,7 +48,7 @@ CUmemoryPool DriverPool::make() {
   const ContextScope scope(gpu_.context());
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  properties.handleTypes = exportable_ ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = gpu_.ordinal;
   properties.maxSize = max_size_;

@@ -24,8 +24,8 @@ class GpuStream;
 class DriverPool final : public spi::Source, public std::enable_shared_from_this<DriverPool> {
  public:
   /// `max_size` 0 means no limit.
-  DriverPool(Gpu& gpu, std::size_t release_threshold, std::size_t max_size) noexcept
-      : gpu_(gpu), release_threshold_(release_threshold), max_size_(max_size) {}
+  DriverPool(Gpu& gpu, std::size_t release_threshold, std::size_t max_size, bool exportable = false) noexcept
+      : gpu_(gpu), release_threshold_(release_threshold), max_size_(max_size), exportable_(exportable) {}
   DriverPool(const DriverPool&) = delete;
   DriverPool& operator=(const DriverPool&) = delete;
   ~DriverPool() override;
@@ -34,6 +34,8 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   /// cannot limit a pool.
   CUmemoryPool handle();
   [[nodiscard]] std::size_t max_size() const noexcept { return max_size_; }
+  [[nodiscard]] bool exportable() const noexcept { return exportable_; }
+  [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
 
   /// Remember that memory of this pool was freed in stream order on `stream`, whose context is current.
   void freed_on(const GpuStream& stream, CUstream native) noexcept;
@@ -59,6 +61,7 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
 
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;
+  const bool exportable_;
   std::atomic<CUmemoryPool> handle_{nullptr};
   CUstream frees_on_ = nullptr;            // made with the handle
   mutable std::atomic<bool> lost_{false};  // lost with the device: the driver keeps what the pool holds

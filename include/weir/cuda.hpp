@@ -35,6 +35,9 @@ struct AsyncOptions {
   /// The most memory that the pool may hold, which the driver rounds up; 0 means as much as the device has. A limit
   /// needs a driver of CUDA 12.2 or newer.
   std::size_t max_size = 0;
+  /// Other processes can open the pool and its buffers, cuda.core's included: interop/cuda_pools.hpp. The driver then
+  /// keeps what the pool took until the pool ends: neither `trim` nor the release threshold gives anything back.
+  bool exportable = false;
 };
 
 /// Make a resource over a memory pool of the driver. The pool belongs to this resource alone, and lives until the

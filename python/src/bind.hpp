@@ -45,6 +45,7 @@ void bind_ipc(nb::module_& m);
 void bind_command_line(nb::module_& m);
 void refuse_pickling(nb::module_& m);
 void bind_messages(nb::module_& m);
+void bind_cuda_pools(nb::module_& m);
 
 /// Wait for `event` without the GIL, and answer Ctrl-C meanwhile. `seconds` bounds the wait; false when they passed
 /// first.

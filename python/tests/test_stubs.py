@@ -22,13 +22,13 @@ def names(body):
     return {n for n in found if not n.startswith("_") or n.endswith("__")}
 
 
-MODULES = [weir._weir, weir.ipc, weir.vulkan, weir.torch, weir.cupy, weir.numba, weir.rmm]
+MODULES = [weir._weir, weir.cuda, weir.ipc, weir.vulkan, weir.torch, weir.cupy, weir.numba, weir.rmm]
 
 
 @pytest.mark.parametrize("module, stub", [(m, m.__name__.split(".")[-1] + ".pyi") for m in MODULES])
 def test_stubs_match_the_module(module, stub):
     tree = ast.parse((FOLDER / stub).read_text())
-    public = {n for n in vars(module) if not n.startswith("_") and n not in ("ipc", "vulkan")}
+    public = {n for n in vars(module) if not n.startswith("_") and n not in ("cuda", "ipc", "vulkan")}
     assert names(tree.body) - {"__version__"} == public
     for node in tree.body:
         if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):

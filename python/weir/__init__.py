@@ -11,7 +11,7 @@ There is no default stream: every call that puts work on a stream names it. Ever
 headers state the contract of each operation.
 """
 
-from . import _messages, ipc, vulkan
+from . import _messages, cuda, ipc, vulkan
 from ._weir import (
     AllocationFailure,
     AllocationStatistics,
@@ -102,6 +102,7 @@ __all__ = [
     "backends",
     "best_device",
     "borrow_cuda_stream",
+    "cuda",
     "current_resource",
     "device",
     "devices",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, SupportsFloat, SupportsInd
 from typing_extensions import Buffer as _HasBuffer
 from typing_extensions import CapsuleType, Self
 
+from . import cuda as cuda
 from . import ipc as ipc
 
 __version__: str

@@ -15,7 +15,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = re.search(r"^project\(weir VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 
-MODULES = ("cupy", "ipc", "numba", "rmm", "torch", "vulkan")  # with stubs
+MODULES = ("cuda", "cupy", "ipc", "numba", "rmm", "torch", "vulkan")  # with stubs
 PACKAGE = {"__init__.py", "__main__.py", "_messages.py", "_weir.pyi", "py.typed"} | {  # and the module
     f"{name}.{kind}" for name in MODULES for kind in ("py", "pyi")}
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}

@@ -62,6 +62,8 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     return stats;
   }
 
+  [[nodiscard]] spi::Source* source() const noexcept { return source_.get(); }
+
   std::size_t trim(std::size_t bytes_to_keep) override {
     const auto before = counts().reserved;
     blocks_.queue().drain();
@@ -163,6 +165,11 @@ ResourcePtr spi::make_segment_resource(DeviceState& device, MemoryKind kind, boo
   const auto make_source = device.backend->segments->source;
   if (!source && make_source) source = make_source(device, kind);
   return std::make_shared<SegmentResource>(device, *info, exportable, flags, std::move(source));
+}
+
+spi::Source* spi::source_of(const MemoryResource& resource) noexcept {
+  const auto* const plain = dynamic_cast<const SegmentResource*>(&resource);
+  return plain ? plain->source() : nullptr;
 }
 
 }  // namespace weir

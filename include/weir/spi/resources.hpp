@@ -22,6 +22,10 @@ namespace weir::spi {
 ResourcePtr make_segment_resource(DeviceState& device, MemoryKind kind, bool exportable, std::uint64_t flags = 0,
                                   std::shared_ptr<Source> source = nullptr);
 
+/// Return the source of a resource of make_segment_resource; null for other resources, and where there is none. It
+/// lives as long as the resource.
+Source* source_of(const MemoryResource& resource) noexcept;
+
 /// Make a buffer of `bytes` from `offset` of a segment that no resource made: an imported or adopted one.
 Buffer make_adopted_buffer(Ref<Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream);
 

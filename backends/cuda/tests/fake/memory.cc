@@ -78,6 +78,7 @@ void remove(const char* call, const MemoryRef& memory) {
     return;
   }
   if (memory->external) unmap_external(*memory);
+  if (memory->shared) forget_shared(call, *memory);
   if (memory->type == CU_MEMORYTYPE_DEVICE && !memory->managed && !memory->pool && !memory->external)
     world().used[static_cast<std::size_t>(memory->device)] -= memory->size;
   ended(Kind::allocation);

@@ -2,7 +2,7 @@
 // Memory pools: allocated and freed in stream order, and kept for later.
 #include <algorithm>
 
-#include "world.hpp"
+#include "pool_sharing.hpp"
 
 using namespace fake;
 
@@ -27,7 +27,9 @@ std::size_t unseen_bytes(Pool& pool) {
   return bytes;
 }
 
+// Memory that other processes may have goes back with the pool alone.
 void shrink(Pool& pool, std::uint64_t keep) {
+  if (pool.fd >= 0) return;
   const std::size_t held = pool.used + unseen_bytes(pool);
   const std::size_t least = std::max<std::uint64_t>((held + granularity - 1) / granularity * granularity, keep);
   if (least >= pool.reserved) return;
@@ -51,7 +53,9 @@ bool grow(Pool& pool, std::size_t bytes) {
 CUresult allocate_on(const char* call, Stream* stream, CUdeviceptr* address, std::size_t bytes, Pool& pool) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > 64 * total_bytes || !grow(pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (const auto refused = allocate(address, bytes, CU_MEMORYTYPE_DEVICE, false, pool.device, false)) return refused;
+  const auto refused = pool.fd >= 0 ? allocate_shared(pool, address, bytes)
+                                    : allocate(address, bytes, CU_MEMORYTYPE_DEVICE, false, pool.device, false);
+  if (refused) return refused;
   pool.used += bytes;
   pool.most_used = std::max(pool.most_used, pool.used);
   Job job;
@@ -91,9 +95,18 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* prope
   ENTER("cuMemPoolCreate");
   const int device = properties->location.id;
   if (device < 0 || static_cast<std::size_t>(device) >= world().primaries.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+      properties->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
   auto* const created = new Pool;
   created->device = device;
   created->limit = properties->maxSize;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+    if (const auto refused = make_shareable(*created)) {
+      delete created;
+      return refused;
+    }
+  }
   world().pools.insert(created);
   made(Kind::pool);
   *pool = reinterpret_cast<CUmemoryPool>(created);
@@ -114,6 +127,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   world().ended_pools.insert(pool);
   pool->destroyed = true;
   pool->unseen.clear();
+  end_sharing(*pool);
   shrink(*pool, 0);
   ended(Kind::pool);
   return CUDA_SUCCESS;
@@ -156,6 +170,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUm
   UNSAFE();
   STREAM(on);
   Pool* const pool = pool_of(call, handle);
+  if (pool && pool->imported) return violation(call, "an imported pool gives no memory");
   return pool ? allocate_on(call, stream, address, bytes, *pool) : CUDA_ERROR_INVALID_VALUE;
 }
 

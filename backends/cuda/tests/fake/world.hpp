@@ -27,6 +27,8 @@ inline constexpr std::size_t total_bytes = std::size_t{1} << 30, granularity = s
 
 struct Context;
 struct Pool;
+struct SharedAllocation;
+struct SharedTable;
 struct Stream;
 
 using Lock = std::unique_lock<std::mutex>;
@@ -55,6 +57,7 @@ struct Memory {
   const Context* context = nullptr;     // whose it is; null: the device's primary one's
   Pool* pool = nullptr;                 // that it is of
   bool mapped = false;                  // a handle's; else with pages of its own
+  SharedAllocation* shared = nullptr;  // of a pool that other processes import
   CUexternalMemory external = nullptr;  // of which it is, with these pages
   void* pages = nullptr;
   std::size_t pages_size = 0;
@@ -168,6 +171,10 @@ struct Pool {
   std::size_t reserved = 0, used = 0, most_reserved = 0, most_used = 0;
   std::vector<Freed> unseen;
   bool destroyed = false;
+  int fd = -1;             // of a pool that can be shared
+  std::uint64_t node = 0;  // of that file
+  bool imported = false;
+  SharedTable* table = nullptr;
 };
 
 struct World {
@@ -302,6 +309,10 @@ inline std::atomic<bool> watches_ends{false};
 /// Memory of a pool goes back to it: by the host, or as that piece of a stream's work.
 void give_to_pool(Pool& pool, std::size_t bytes);
 void give_to_pool(Pool& pool, std::size_t bytes, Id stream, std::uint64_t work);
+
+// pool_sharing.cc
+/// Memory of a pool that other processes import is freed here.
+void forget_shared(const char* call, const Memory& memory);
 
 // inject.cc
 /// The code with which this call is to fail now.
