@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <cstdio>
+#include <cstring>
+
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "fds.hpp"
@@ -45,6 +48,16 @@ class PoolSharing : public CudaTest {
     std::vector<spi::UniqueFd> files;
     files.push_back(cuda::export_pool(resource));
     ipc::send(child.socket(), {bytes, std::move(files)});
+  }
+
+  /// Pools that the model has not seen end.
+  static long pools() {
+    char text[2000];
+    reinterpret_cast<void (*)(char*, std::size_t)>(test::find_in_model("fake_cuda_objects"))(text, sizeof text);
+    long made = 0, ended = 0;
+    const char* const line = std::strstr(text, "pools ");
+    EXPECT_EQ(line ? std::sscanf(line, "pools %ld made, %ld destroyed", &made, &ended) : 0, 2);
+    return made - ended;
   }
 
   ResourcePtr resource;
@@ -104,6 +117,33 @@ TEST_F(PoolSharing, FilesThatNameNoPoolAreRefused) {
   EXPECT_ERROR(cuda::ImportedPool(host_device(), cuda::export_pool(resource)), Errc::incompatible,
                "is not a CUDA device");
   EXPECT_FDS(before);
+}
+
+// In one process, which the model allows.
+TEST_F(PoolSharing, RefusedImportsLeaveNothing) {
+  const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
+  const auto live = reinterpret_cast<std::size_t (*)()>(test::find_in_model("fake_cuda_live"));
+  if (!fail || !live) GTEST_SKIP() << "real drivers do not fail on demand";
+  const Stream stream(gpu());
+  const Buffer buffer = filled(stream);
+  const auto name = cuda::export_pointer(buffer);
+  const auto use = [&] { (void)cuda::ImportedPool(gpu(), cuda::export_pool(resource)).open(name, size, stream); };
+  use();
+  test::await_releases();
+  const auto fds = test::open_fds(), live_before = live();
+  const auto pools_before = pools();
+  for (const char* call : {"cuMemPoolExportToShareableHandle", "cuStreamCreate", "cuMemPoolImportFromShareableHandle",
+                           "cuMemPoolImportPointer", "cuPointerGetAttribute"}) {
+    SCOPED_TRACE(call);
+    fail(call, 1, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_ERROR(use(), Errc::unsupported, call);
+    fail("", 0, 0);
+    EXPECT_EQ(pools(), pools_before);
+    EXPECT_EQ(live(), live_before);
+    EXPECT_FDS(fds);
+    use();
+  }
+  EXPECT_EQ(test::take_violations(), "");
 }
 
 // The model's rules, which the tests above are held to.
