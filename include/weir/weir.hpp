@@ -19,6 +19,8 @@
 #include "weir/device_vector.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/error.hpp"
+#include "weir/held_set.hpp"
+#include "weir/holder.hpp"
 #include "weir/host_mirror.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/file_closer.hpp"
 #include "base/forks.hpp"
@@ -36,6 +37,7 @@ constexpr char purpose[] = "lease";
 struct Lease {
   spi::StrangerFd end;  // the read end of its pipe; other processes have the write end
   Buffer buffer;
+  std::vector<Buffer> more;
   std::list<Lease>::iterator self{};
 };
 
@@ -51,10 +53,10 @@ class Leases {
   using Lock = std::unique_lock<std::mutex>;
 
  public:
-  spi::UniqueFd grant(Buffer buffer) {
+  spi::UniqueFd grant(Buffer buffer, std::vector<Buffer> more = {}) {
     auto [mine, theirs] = make_pipe(purpose);
     std::list<Lease> one;  // destroyed without the lock if this throws
-    one.push_back({std::move(mine), std::move(buffer)});
+    one.push_back({std::move(mine), std::move(buffer), std::move(more)});
     Lease& lease = one.front();
     lease.self = one.begin();
     const Lock lock(mutex_);
@@ -196,6 +198,13 @@ const ForkStep step(0, [](spi::ForkMoment moment) noexcept { leases().fork(momen
 spi::UniqueFd grant_lease(Buffer buffer) {
   answer_for_lent(&settle_lent_out);
   return leases().grant(std::move(buffer));
+}
+
+spi::UniqueFd grant_lease(std::vector<Buffer> buffers) {
+  answer_for_lent(&settle_lent_out);
+  Buffer last = std::move(buffers.back());
+  buffers.pop_back();
+  return leases().grant(std::move(last), std::move(buffers));
 }
 
 bool settle_leases() { return !in_release() && leases().settle(); }

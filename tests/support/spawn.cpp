@@ -66,6 +66,8 @@ void Child::kill() {
   wait();
 }
 
+void Child::stop() const { ::kill(pid_, SIGSTOP); }
+
 int Child::wait() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

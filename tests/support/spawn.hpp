@@ -36,6 +36,8 @@ class Child {
   void say(std::string_view line) const { write_line(socket(), line); }
   /// End it by SIGKILL and wait until it is gone.
   void kill();
+  /// Stop it by SIGSTOP.
+  void stop() const;
   /// Wait for its end; its exit code, or minus the signal.
   int wait();
 

@@ -25,6 +25,9 @@ int demo(const Program& program);
 /// Replay a trace on a resource, as in docs/traces.md. Returns nonzero when an operation failed.
 int replay(std::span<char*> arguments);
 
+/// Keep sets of tensors at a socket, until a signal ends that. Says one line once it serves.
+int hold(std::span<char*> arguments);
+
 /// Run the second process of `demo`: open what comes over the socket `fd`, check it and change it.
 int demo_peer(int fd);
 

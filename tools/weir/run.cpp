@@ -18,6 +18,7 @@ constexpr char usage[] =
     "  demo               allocate, fill, copy, share with a second process on every device; check every byte\n"
     "  replay TRACE --resource SPEC [--json] [--html FILE] [--single-thread] [--repeat N]\n"
     "                     play a recorded trace on a resource such as 'pool(cuda.async)'; times, peaks, failures\n"
+    "  hold PATH          keep sets of tensors alive for programs that come and go; loads no GPU driver\n"
     "  help               this text\n"
     "  --version          version of weir\n"
     "\n"
@@ -41,6 +42,7 @@ int command(std::span<char*> arguments, const Program& program) {
     return misused(options[std::string_view{options[0]} == "--json" ? 1 : 0]);
   }
   if (word == "replay") return replay(options);
+  if (word == "hold") return hold(options);
   if (!options.empty()) return misused(options[0]);
   if (word == "demo") return demo(program);
   if (word == peer_command) return demo_peer(peer_socket);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/hold/connection.hpp"
+
+#include <poll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "ipc/hold/address.hpp"
+#include "ipc/packets.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail::hold {
+namespace {
+
+[[noreturn]] void time_out(const std::string& path) {
+  throw Error(Errc::timed_out, "held set: the holder at '" + path + "' did not do that in time");
+}
+
+[[noreturn]] void gone(const std::string& path, const std::string& how) {
+  throw Error(Errc::peer_gone, "held set: no holder at '" + path + "': " + how + "; start one with: weir hold " + path);
+}
+
+void wait(int socket, short events, const Deadline& deadline, const std::string& path) {
+  for (;;) {
+    pollfd entry{socket, events, 0};
+    const int count = ::poll(&entry, 1, deadline.milliseconds());
+    if (count > 0) return;
+    if (count == 0) time_out(path);
+    if (errno != EINTR) fail_socket("poll", errno);
+  }
+}
+
+/// The kernel keeps who connects waiting while the holder accepts nobody; the limit of sends is that of connects, too.
+spi::UniqueFd connect_to(const std::string& path, const Deadline& deadline) {
+  const sockaddr_un address = address_of(path);
+  spi::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) fail_socket("socket", errno);
+  for (;;) {
+    if (!deadline.endless()) {
+      const int left = std::max(deadline.milliseconds(), 1);  // 0 would mean no limit
+      const timeval limit{left / 1000, (left % 1000) * 1000};
+      if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0)
+        fail_socket("setsockopt(SO_SNDTIMEO)", errno);
+    }
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
+    const int error = errno;
+    if (error == EAGAIN) time_out(path);
+    if (error == ENOENT || error == ECONNREFUSED) gone(path, std::generic_category().message(error));
+    if (error == EACCES || error == EPERM)
+      throw Error(Errc::permission_denied, "held set: the socket '" + path + "' is another user's");
+    if (error != EINTR) {
+      const std::error_code code(error, std::generic_category());
+      throw Error(code, "held set: connect to '" + path + "': " + code.message());
+    }
+  }
+}
+
+Deadline sooner(const Deadline& one, const Deadline& other) noexcept {
+  if (one.endless()) return other;
+  return other.endless() || one.at() < other.at() ? one : other;
+}
+
+const char* limit_of(Why why) noexcept {
+  switch (why) {
+    case Why::connections: return "connections";
+    case Why::sets: return "sets";
+    case Why::tensors: return "tensors of one set";
+    case Why::bytes: return "bytes of names and layouts";
+    case Why::files: return "files of memory";
+    case Why::version:
+    case Why::forgotten: break;
+  }
+  return "things";
+}
+
+}  // namespace
+
+void throw_refusal(const Refused& refusal) {
+  if (refusal.why == Why::version)
+    throw Error(Errc::incompatible, "held set: the holder speaks version " + std::to_string(refusal.limit) +
+                                        ", this process speaks version " + std::to_string(protocol_version));
+  if (refusal.why == Why::forgotten) violated("it forgot a segment that it was told of");
+  throw Error(Errc::out_of_memory, "held set: the holder is full: it takes " + std::to_string(refusal.limit) + ' ' +
+                                       limit_of(refusal.why) +
+                                       "; remove sets that nobody needs, or start it with higher limits");
+}
+
+void check_name(const char* operation, std::string_view name) {
+  if (name.empty() || name.size() > most_name)
+    throw Error(Errc::invalid_argument, std::string(operation) + ": a name of " + std::to_string(name.size()) +
+                                            " bytes; it may have 1 to " + std::to_string(most_name));
+}
+
+Connection::Connection(const std::string& path, const std::string& set, Role role, const ipc::HoldOptions& options,
+                       const Deadline& deadline)
+    : path_(path), packet_(largest_packet) {
+  const Deadline soon = sooner(Deadline(options.timeout), deadline);
+  socket_ = connect_to(path, soon);
+  if (!options.other_users && !is_same_user(socket_.get(), ::geteuid()))
+    throw Error(Errc::permission_denied, "held set: the holder at '" + path + "' is another user's");
+  try {
+    send(encode(Hello{protocol_version, role, set}), {}, soon);
+  } catch (const Error& error) {
+    if (error.code() != Errc::peer_gone) throw;  // a holder that refuses may have said why, and gone
+  }
+  std::vector<spi::StrangerFd> files;
+  const Message answer = decode(receive(files, soon));
+  if (const auto* const refused = std::get_if<Refused>(&answer)) throw_refusal(*refused);
+  const auto* const welcome = std::get_if<Welcome>(&answer);
+  if (!welcome || welcome->version != protocol_version || !files.empty()) violated("no welcome");
+}
+
+void Connection::send(Bytes packet, std::span<const int> files, const Deadline& deadline) {
+  while (send_packet(socket_.get(), packet, files, false) < 0) {
+    if (errno == EPIPE || errno == ECONNRESET) gone(path_, "it hung up");
+    if (errno != EAGAIN) fail_socket("sendmsg", errno);
+    wait(socket_.get(), POLLOUT, deadline, path_);
+  }
+}
+
+Bytes Connection::receive(std::vector<spi::StrangerFd>& files, const Deadline& deadline) {
+  files.clear();
+  files.reserve(most_sent_files);
+  for (bool reset = false;;) {
+    wait(socket_.get(), POLLIN, deadline, path_);
+    const Arrival arrival = receive_packet(socket_.get(), packet_, files);
+    if (arrival.error == EINTR || arrival.error == EAGAIN) continue;
+    if (arrival.error == ECONNRESET && !reset) {  // said once; what was sent before comes behind it
+      reset = true;
+      continue;
+    }
+    if (arrival.bytes == 0 || arrival.error == ECONNRESET) gone(path_, "it hung up");
+    if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
+    if (arrival.cut && files.size() <= most_files && static_cast<std::size_t>(arrival.bytes) <= largest_packet)
+      throw Error({EMFILE, std::generic_category()},
+                  "held set: no file descriptors for the memory that arrived; raise the limit of open files (ulimit -n)");
+    return Bytes(packet_).first(static_cast<std::size_t>(arrival.bytes));
+  }
+}
+
+}  // namespace weir::detail::hold

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/hold/held_memory.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/fork_mutex.hpp"
+#include "base/never_ends.hpp"
+#include "ipc/foreign_memory.hpp"
+#include "memory/foreign_resource.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/block.hpp"
+#include "weir/spi/device_state.hpp"
+
+namespace weir::detail::hold {
+namespace {
+
+/// Memory of sets. Every epoch has a block for each of its segments.
+class HeldResource final : public ForeignResource {
+ public:
+  explicit HeldResource(spi::DeviceState& device) : ForeignResource(device, "held", false) {}
+
+  Buffer hold(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
+    const std::size_t bytes = segment->size;
+    auto loan = std::make_unique<Loan>(*this, std::move(lease));
+    spi::Block& block = make_block(std::move(segment), 0, bytes, bytes, stream);
+    BlockStore::tag(block) = loan.release();
+    return Buffer(block);
+  }
+
+ private:
+  struct Loan final : ReleaseListener {
+    Loan(HeldResource& from, SetLease of) noexcept : resource(from), lease(std::move(of)) {}
+    void segment_released(std::size_t bytes) noexcept override {
+      resource.uncount(bytes);
+      delete this;
+    }
+    HeldResource& resource;
+    const SetLease lease;
+  };
+
+  void do_deallocate(spi::Block& block) noexcept override {
+    const spi::Segment& segment = *block.segment;
+    const KindInfo* info = segment.device->find(segment.kind);
+    end_block(block, info && info->release_blocks, *static_cast<Loan*>(BlockStore::tag(block)));
+  }
+};
+
+struct HeldResources {
+  ForkMutex mutex;
+  std::map<spi::DeviceState*, std::shared_ptr<HeldResource>> of;
+};
+
+HeldResource& resource_of(spi::DeviceState& device) {
+  auto& all = never_ends<HeldResources>();
+  {
+    const std::scoped_lock lock(all.mutex);
+    const auto known = all.of.find(&device);
+    if (known != all.of.end()) return *known->second;
+  }
+  auto made = std::make_shared<HeldResource>(device);
+  const std::scoped_lock lock(all.mutex);
+  return *all.of.try_emplace(&device, std::move(made)).first->second;
+}
+
+}  // namespace
+
+const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred) {
+  if (refusal_) std::rethrow_exception(refusal_);
+  if (segment_) return segment_;
+  try {
+    WireDescriptor wire = detail::decode(descriptor_);
+    if (wire.offset != 0 || wire.size != wire.segment_size || wire.has_ready || wire.has_lease)
+      violated("a descriptor that is not of a whole segment");
+    wire.read_only = true;  // whatever was said
+    auto& device = device_of(wire, preferred);
+    segment_ = open_memory(device, wire, std::move(file_));
+  } catch (...) {
+    file_.reset();
+    refusal_ = std::current_exception();
+    throw;
+  }
+  return segment_;
+}
+
+Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
+  HeldResource& resource = resource_of(*segment->device);
+  return resource.hold(std::move(segment), stream, std::move(lease));
+}
+
+}  // namespace weir::detail::hold

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory that a reader got from a holder.
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "ipc/hold/messages.hpp"
+#include "weir/buffer.hpp"
+#include "weir/spi/ref.hpp"
+#include "weir/spi/segment.hpp"
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::detail::hold {
+
+/// A segment of a set: what was told of it, and the memory once it is open.
+class HeldMemory {
+ public:
+  HeldMemory(Bytes descriptor, spi::StrangerFd file)
+      : descriptor_(descriptor.begin(), descriptor.end()), file_(std::move(file)) {}
+  /// Return the memory, read-only, opened on `preferred` if nobody has opened it yet and that device can. Throws, each
+  /// time, what the opening threw.
+  [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred);
+
+ private:
+  std::vector<std::byte> descriptor_;
+  spi::StrangerFd file_;
+  spi::Ref<spi::Segment> segment_;
+  std::exception_ptr refusal_;
+};
+
+/// The file that keeps the memory of a set from being used again; without one where that needs none.
+using SetLease = std::shared_ptr<spi::StrangerFd>;
+
+/// Make a buffer over a whole segment. `lease` lives until its last owner is closed and all uses are complete.
+[[nodiscard]] Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease);
+
+}  // namespace weir::detail::hold

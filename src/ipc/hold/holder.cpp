@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sockets of a holder: one thread, one poll, one packet of each client in turn.
+#include "weir/holder.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <list>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ipc/hold/address.hpp"
+#include "ipc/hold/place.hpp"
+#include "ipc/hold/session.hpp"
+#include "ipc/packets.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/stranger_fd.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using namespace detail::hold;
+using File = spi::StrangerFd;
+
+struct Client {
+  Client(spi::UniqueFd from, Session<File> with) : socket(std::move(from)), session(std::move(with)) {}
+  spi::UniqueFd socket;
+  Session<File> session;
+  bool jammed = false;  // the system has no room for more files on their way
+};
+
+constexpr std::size_t other_files = 64 + detail::most_sent_files;  // that are open for a moment, or belong to the process
+
+std::size_t files_for(const HolderOptions& options) {
+  if (options.files != 0) return options.files;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
+  const std::size_t needed = options.connections + other_files;
+  return limit.rlim_cur > needed + 64 ? limit.rlim_cur - needed : 64;
+}
+
+HolderOptions checked(const HolderOptions& options) {
+  if (options.sets == 0 || options.tensors == 0 || options.bytes == 0 || options.connections == 0)
+    throw Error(Errc::invalid_argument, "holder: a limit of 0");
+  return options;
+}
+
+spi::UniqueFd open_spare() { return spi::UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
+
+}  // namespace
+
+struct Holder::State {
+  State(const std::string& path, const HolderOptions& opts)
+      : options(checked(opts)),
+        store(Limits{options.sets, options.tensors, options.bytes, files_for(options)}),
+        bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        place(path, options.other_users),
+        packet(largest_packet) {
+    if (!bell) throw Error({errno, std::generic_category()}, "holder: eventfd failed");
+  }
+
+  const HolderOptions options;
+  mutable std::mutex mutex;  // of what follows; not held while the thread waits
+  Store<File> store;
+  std::list<Client> clients;
+  spi::UniqueFd bell;  // rings once stop() was called
+  Place place;
+  spi::UniqueFd spare = open_spare();  // is closed where there is no other file for a client
+  Packet packet;
+  Packet outgoing;
+
+  void accept() {
+    spi::UniqueFd socket(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket && (errno == EMFILE || errno == ENFILE)) {  // take the client and drop it, or poll would never rest
+      spare.reset();
+      socket.reset(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      socket.reset();
+      spare = open_spare();
+      return;
+    }
+    if (!socket) return;
+    if (!options.other_users && !is_same_user(socket.get(), ::geteuid())) return;
+    // One more than the limit, so that somebody learns why.
+    if (clients.size() > options.connections) return;
+    if (clients.size() == options.connections)
+      clients.emplace_back(std::move(socket), Session<File>(store, Refused{Why::connections, options.connections}));
+    else
+      clients.emplace_back(std::move(socket), Session<File>(store));
+  }
+
+  /// Return false when the client is to be cut off.
+  bool receive(Client& client) {
+    std::vector<File> files;
+    files.reserve(detail::most_sent_files);
+    const auto arrival = detail::receive_packet(client.socket.get(), packet, files);
+    if (arrival.error == EAGAIN || arrival.error == EINTR) return true;
+    if (arrival.bytes <= 0) return false;
+    try {
+      const auto bytes = Bytes(packet).first(static_cast<std::size_t>(arrival.bytes));
+      client.session.receive(bytes, std::move(files), arrival.cut);
+      return true;
+    } catch (const std::exception&) {  // it broke the protocol, or there is no memory for what it wants
+      return false;
+    }
+  }
+
+  bool send(Client& client) {
+    if (!client.session.has_packet()) return !client.session.ends();
+    try {
+      std::vector<const File*> files;
+      client.session.compose(outgoing, files);
+      std::vector<int> numbers;
+      for (const File* file : files) numbers.push_back(file->get());
+      const auto count = detail::send_packet(client.socket.get(), outgoing, numbers, false);
+      client.jammed = count < 0 && errno == ETOOMANYREFS;
+      if (count < 0) return errno == EAGAIN || client.jammed;
+      client.session.sent();
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  /// Serve everybody who is ready, once. Return false when stop() was called.
+  bool turn() {
+    std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {place.socket(), POLLIN, 0}};
+    bool jammed = false;
+    {
+      const std::scoped_lock lock(mutex);
+      for (const Client& client : clients) {
+        const bool sends = client.session.has_packet() && !client.jammed;
+        entries.push_back({client.socket.get(), static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN), 0});
+        jammed = jammed || client.jammed;
+      }
+    }
+    constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
+    if (::poll(entries.data(), entries.size(), jammed ? pause : -1) < 0) {
+      if (errno == EINTR) return true;
+      throw Error({errno, std::generic_category()}, "holder: poll failed");
+    }
+    if (entries[0].revents != 0) {
+      eventfd_t rings = 0;
+      (void)::eventfd_read(bell.get(), &rings);
+      return false;
+    }
+    const std::scoped_lock lock(mutex);
+    std::size_t i = 2;
+    for (auto client = clients.begin(); client != clients.end(); ++i) {
+      const auto events = entries[i].revents;
+      bool stays = true;
+      if ((events & POLLOUT) != 0 || client->jammed) stays = send(*client);
+      if (stays && (events & (POLLIN | POLLHUP | POLLERR)) != 0) stays = receive(*client);
+      client = stays ? std::next(client) : clients.erase(client);
+    }
+    if (entries[1].revents != 0) accept();
+    return true;
+  }
+};
+
+Holder::Holder(const std::string& path, const HolderOptions& options)
+    : state_(std::make_unique<State>(path, options)) {}
+
+Holder::~Holder() = default;
+
+void Holder::run() {
+  while (state_->turn()) {
+  }
+}
+
+void Holder::stop() noexcept { (void)::eventfd_write(state_->bell.get(), 1); }
+
+HolderStats Holder::stats() const {
+  const std::scoped_lock lock(state_->mutex);
+  const Usage& used = *state_->store.usage();
+  return {state_->store.size(), used.bytes, used.files, state_->clients.size()};
+}
+
+}  // namespace weir::ipc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/hold/place.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "ipc/hold/address.hpp"
+
+namespace weir::detail::hold {
+namespace {
+
+[[noreturn]] void fail(const char* call, const std::string& path) {
+  const std::error_code code(errno, std::generic_category());
+  throw Error(code, std::string("holder: ") + call + " '" + path + "': " + code.message());
+}
+
+/// The lock's file stays there. If a holder removed it, two others could each have a lock of that name.
+spi::UniqueFd lock_path(const std::string& path) {
+  const std::string name = path + ".lock";
+  spi::UniqueFd file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!file) fail("open", name);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno != EWOULDBLOCK) fail("flock", name);
+  throw Error(Errc::permission_denied, "holder: another holder serves '" + path + "'");
+}
+
+void remove_old(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    fail("lstat", path);
+  }
+  if (!S_ISSOCK(status.st_mode))
+    throw Error(Errc::invalid_argument, "holder: '" + path + "' is something else than a socket, and is left alone");
+  if (::unlink(path.c_str()) != 0) fail("unlink", path);
+}
+
+}  // namespace
+
+Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
+  const sockaddr_un address = address_of(path_);
+  lock_ = lock_path(path_);
+  remove_old(path_);
+  socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_) fail("socket for", path_);
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind", path_);
+  // Nobody can connect before listen().
+  if (::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 && ::listen(socket_.get(), 64) == 0) return;
+  const int error = errno;
+  (void)::unlink(path_.c_str());
+  errno = error;
+  fail("listen at", path_);
+}
+
+Place::~Place() { (void)::unlink(path_.c_str()); }
+
+}  // namespace weir::detail::hold

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ipc/file_pairs.hpp"
+#include "ipc/hold/connection.hpp"
+#include "ipc/hold/held_memory.hpp"
+#include "ipc/hold/reading.hpp"
+#include "ipc/hold/records.hpp"
+#include "memory/adopted.hpp"
+#include "weir/error.hpp"
+#include "weir/held_set.hpp"
+#include "weir/spi/stream_state.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using namespace detail::hold;
+using detail::channel::Deadline;
+using Arrived = Reading<spi::StrangerFd, HeldMemory>::Arrived;
+
+/// Buffers over the whole segments of a set, made when the first tensor needs them.
+class Segments {
+ public:
+  Segments(const Arrived& set, SetLease lease, const Stream& stream)
+      : set_(set), lease_(std::move(lease)), stream_(stream), whole_(set.segments.size()) {}
+
+  [[nodiscard]] Buffer part(const Record& record) {
+    if (record.size == 0) return detail::adopt_nothing(stream_.state().device(), stream_);
+    if (record.segment >= whole_.size())
+      violated("segment " + std::to_string(record.segment) + " of " + std::to_string(whole_.size()));
+    auto& whole = whole_[record.segment];
+    if (!whole) whole = hold_buffer(set_.segments[record.segment]->open(stream_.state().device()), stream_, lease_);
+    if (record.offset > whole->size() || record.size > whole->size() - record.offset)
+      violated(std::to_string(record.size) + " bytes at offset " + std::to_string(record.offset) + " of a segment of " +
+               std::to_string(whole->size()));
+    return whole->slice(record.offset, record.size);
+  }
+
+ private:
+  const Arrived& set_;
+  const SetLease lease_;
+  const Stream& stream_;
+  std::vector<std::optional<Buffer>> whole_;
+};
+
+Tensor tensor_of(Record& record, Segments& segments) {
+  Buffer part = segments.part(record);
+  try {
+    return {std::move(part), std::move(record.layout)};
+  } catch (const Error& error) {
+    if (error.code() != Errc::invalid_argument) throw;
+    violated("tensor '" + std::string(record.name) + "': " + error.what());
+  }
+}
+
+HeldSet open_set(Arrived set, const Stream& stream) {
+  SetLease lease;
+  if (set.lease) {
+    detail::check_write_end(set.lease->get(), "lease");
+    lease = std::make_shared<spi::StrangerFd>(std::move(*set.lease));
+  }
+  HeldSet made;
+  made.epoch = set.epoch;
+  Segments segments(set, std::move(lease), stream);
+  for (const Packet& packet : set.tensors) {
+    const Message message = detail::hold::decode(packet);
+    read_records(std::get<detail::hold::Tensors>(message), [&](Record&& record) {
+      Tensor tensor = tensor_of(record, segments);
+      const auto hint = made.tensors.end();  // writers sort them by name
+      const std::size_t before = made.tensors.size();
+      made.tensors.emplace_hint(hint, std::string(record.name), std::move(tensor));
+      if (made.tensors.size() == before) violated("two tensors '" + std::string(record.name) + "'");
+    });
+  }
+  return made;
+}
+
+}  // namespace
+
+struct SetReader::State {
+  State(const std::string& path, const std::string& name, const HoldOptions& options)
+      : connection(path, name, Role::reader, options, Deadline(endless)) {}
+
+  std::mutex mutex;
+  Connection connection;
+  Reading<spi::StrangerFd, HeldMemory> reading;
+  std::exception_ptr broken;  // why the connection is of no use any more
+
+  Arrived next(std::uint64_t newer_than, const Deadline& deadline) {
+    if (const auto question = reading.ask(newer_than)) {
+      try {
+        connection.send(encode(*question), {}, deadline);
+      } catch (...) {
+        reading.unasked();
+        throw;
+      }
+    }
+    std::vector<spi::StrangerFd> files;
+    for (;;) {
+      const Bytes packet = connection.receive(files, deadline);
+      auto arrived = reading.receive(packet, std::move(files));
+      files.clear();
+      if (arrived) return std::move(*arrived);
+    }
+  }
+};
+
+SetReader::SetReader(std::string path, std::string name, const HoldOptions& options) {
+  check_name("SetReader", name);
+  state_ = std::make_unique<State>(path, name, options);
+}
+
+SetReader::SetReader(SetReader&&) noexcept = default;
+SetReader& SetReader::operator=(SetReader&&) noexcept = default;
+SetReader::~SetReader() = default;
+
+HeldSet SetReader::open(const Stream& stream, std::chrono::milliseconds timeout, std::uint64_t newer_than) {
+  (void)stream.state();
+  const Deadline deadline(timeout);
+  const std::scoped_lock lock(state_->mutex);
+  if (state_->broken) std::rethrow_exception(state_->broken);
+  std::optional<Arrived> set;
+  try {
+    set = state_->next(newer_than, deadline);
+  } catch (const Error& error) {
+    if (error.code() != Errc::timed_out) state_->broken = std::current_exception();
+    throw;
+  }
+  return open_set(std::move(*set), stream);
+}
+
+}  // namespace weir::ipc

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ipc/exporting.hpp"
+#include "ipc/hold/connection.hpp"
+#include "ipc/hold/records.hpp"
+#include "ipc/hold/writing.hpp"
+#include "ipc/leases.hpp"
+#include "weir/error.hpp"
+#include "weir/held_set.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/segment.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using namespace detail::hold;
+using detail::channel::Deadline;
+
+constexpr char operation[] = "SetWriter::add";
+
+struct Added {
+  Buffer buffer;
+  Layout layout;
+};
+using Tensors = std::map<std::string, Added, std::less<>>;
+
+void wait_for(const Event& event, const Deadline& deadline) {
+  using std::chrono::nanoseconds;
+  const auto left = deadline.endless() ? nanoseconds{-1}
+                                       : std::max<nanoseconds>(deadline.at() - detail::channel::Clock::now(), nanoseconds{0});
+  const WaitStatus status = event.wait(left);
+  if (status == WaitStatus::timeout)
+    throw Error(Errc::timed_out, "SetWriter::commit: the work on the tensors was not complete in time");
+  if (status == WaitStatus::lost) event.wait();  // throws
+}
+
+/// The segments of a set, each once, and its tensors in terms of them.
+struct Composed {
+  std::vector<spi::SegmentId> ids;
+  std::vector<spi::Segment*> segments;
+  std::vector<Packet> tensors;
+  std::vector<Buffer> pinned;  // of resources that use memory again
+
+  explicit Composed(const Tensors& added) {
+    std::map<spi::Segment*, std::uint32_t> places;
+    RecordWriter records;
+    for (const auto& [name, one] : added) {
+      Record record{name, Record::no_segment, 0, one.buffer.size(), one.layout};
+      if (one.buffer.size() != 0) {
+        const auto place = one.buffer.location();
+        const auto [at, is_new] = places.try_emplace(place.segment, static_cast<std::uint32_t>(segments.size()));
+        if (is_new) {
+          segments.push_back(place.segment);
+          ids.push_back(place.segment->id());
+        }
+        record.segment = at->second;
+        record.offset = place.offset;
+        if (one.buffer.memory_resource()->reuses_memory()) pinned.push_back(one.buffer.share());
+      }
+      records.add(record);
+    }
+    tensors = records.finish();
+    if (segments.size() > most_segments)
+      throw Error(Errc::invalid_argument, "SetWriter::commit: the tensors lie in " + std::to_string(segments.size()) +
+                                              " segments; a set may have " + std::to_string(most_segments) +
+                                              ": allocate them from a pool");
+  }
+};
+
+detail::WireBytes describe(spi::Segment& segment, std::vector<spi::UniqueFd>& files) {
+  auto exported = segment.device->backend->segments->export_handle(segment);
+  auto wire = detail::describe_memory(segment);
+  wire.handle = exported.kind;
+  wire.read_only = true;
+  files.push_back(std::move(exported.fd));
+  return detail::encode(wire);
+}
+
+}  // namespace
+
+struct SetWriter::State {
+  State(std::string at, std::string set, const HoldOptions& opts)
+      : path(std::move(at)), name(std::move(set)), options(opts) {}
+
+  const std::string path, name;
+  const HoldOptions options;
+  std::mutex mutex;
+  std::optional<Connection> connection;
+  Writing writing;
+  Tensors added;
+  std::vector<Event> ready;  // of each stream of which a tensor waits, the last
+
+  Connection& connected(const Deadline& deadline) {
+    if (!connection) {
+      writing.forget();
+      connection.emplace(path, name, Role::writer, options, deadline);
+    }
+    return *connection;
+  }
+
+  /// Return the holder's answer. The connection ends with every failure, because nobody knows how far it came.
+  template <class Talk>
+  std::variant<Committed, Refused> talk(const Deadline& deadline, Talk talk) {
+    Connection& holder = connected(deadline);
+    try {
+      talk(holder);
+      std::vector<spi::StrangerFd> files;
+      const Message answer = detail::hold::decode(holder.receive(files, deadline));
+      if (const auto* const done = std::get_if<Committed>(&answer); done && files.empty()) return *done;
+      if (const auto* const refused = std::get_if<Refused>(&answer); refused && files.empty()) return *refused;
+      violated("another answer to a commit");
+    } catch (...) {
+      connection.reset();
+      throw;
+    }
+  }
+
+  std::variant<Committed, Refused> send(const Composed& set, const Deadline& deadline) {
+    spi::UniqueFd lease;
+    if (!set.pinned.empty()) {
+      std::vector<Buffer> pinned;
+      pinned.reserve(set.pinned.size());
+      for (const Buffer& buffer : set.pinned) pinned.push_back(buffer.share());
+      lease = detail::grant_lease(std::move(pinned));
+    }
+    return talk(deadline, [&](Connection& holder) {
+      for (std::size_t at = 0; at < set.segments.size();) {
+        std::vector<spi::UniqueFd> files;
+        const SegmentPacket packet =
+            writing.tell(set.ids, at, [&](std::size_t i) { return describe(*set.segments[i], files); });
+        std::vector<int> numbers;
+        std::ranges::transform(files, std::back_inserter(numbers), [](const auto& file) { return file.get(); });
+        holder.send(packet.bytes, numbers, deadline);
+      }
+      for (const Packet& packet : set.tensors) holder.send(packet, {}, deadline);
+      const int number = lease.get();
+      const Commit commit{static_cast<std::uint32_t>(added.size()), static_cast<std::uint32_t>(set.segments.size()),
+                          number >= 0};
+      holder.send(encode(commit), {&number, number >= 0 ? 1U : 0U}, deadline);
+    });
+  }
+};
+
+SetWriter::SetWriter(std::string path, std::string name, const HoldOptions& options) {
+  check_name("SetWriter", name);
+  state_ = std::make_unique<State>(std::move(path), std::move(name), options);
+  (void)state_->connected(Deadline(endless));
+}
+
+SetWriter::SetWriter(SetWriter&&) noexcept = default;
+SetWriter& SetWriter::operator=(SetWriter&&) noexcept = default;
+SetWriter::~SetWriter() = default;
+
+void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& stream) {
+  check_name(operation, name);
+  const Buffer& buffer = tensor.buffer();
+  if (tensor.layout().shape.size() > most_dimensions)
+    throw Error(Errc::invalid_argument, std::string(operation) + ": a tensor of " +
+                                            std::to_string(tensor.layout().shape.size()) + " dimensions; it may have " +
+                                            std::to_string(most_dimensions));
+  if (buffer.size() != 0) {
+    if (buffer.location().segment->imported)
+      throw Error(Errc::unsupported, std::string(operation) +
+                                         ": memory of another process, whose owner may use it again; copy it to "
+                                         "memory of this process");
+    detail::check_shareable(operation, buffer);
+  }
+  const std::scoped_lock lock(state_->mutex);
+  if (state_->added.contains(name))
+    throw Error(Errc::invalid_argument, std::string(operation) + ": there is a tensor '" + std::string(name) + "' already");
+  Added one{buffer.share(), tensor.layout()};
+  buffer.order_after_uses(stream);
+  Event now = stream.record();
+  auto& ready = state_->ready;
+  ready.reserve(ready.size() + 1);  // nothing throws once the tensor is in
+  state_->added.emplace(std::string(name), std::move(one));
+  const auto same = std::ranges::find(ready, now.timeline(), [](const Event& event) { return event.timeline(); });
+  if (same == ready.end()) ready.push_back(std::move(now));
+  else *same = std::move(now);
+}
+
+void SetWriter::discard() {
+  const std::scoped_lock lock(state_->mutex);
+  state_->added.clear();
+  state_->ready.clear();
+}
+
+std::uint64_t SetWriter::commit(std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  const std::scoped_lock lock(state_->mutex);
+  State& state = *state_;
+  for (const Event& event : state.ready) wait_for(event, deadline);
+  const Composed set(state.added);
+  auto answer = state.send(set, deadline);
+  if (const auto* const refused = std::get_if<Refused>(&answer); refused && refused->why == Why::forgotten) {
+    state.writing.forget();
+    answer = state.send(set, deadline);
+  }
+  if (const auto* const refused = std::get_if<Refused>(&answer)) {
+    state.writing.forget();
+    throw_refusal(*refused);
+  }
+  state.writing.committed(set.ids);
+  state.added.clear();
+  state.ready.clear();
+  return std::get<Committed>(answer).epoch;
+}
+
+void SetWriter::remove(std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  const std::scoped_lock lock(state_->mutex);
+  (void)state_->talk(deadline, [&](Connection& holder) { holder.send(encode(Remove{}), {}, deadline); });
+  state_->writing.forget();
+}
+
+}  // namespace weir::ipc
