@@ -31,6 +31,7 @@ class Child {
   ~Child();
 
   [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] int id() const { return pid_; }  ///< of the process
   /// What it says next; empty when it ended.
   [[nodiscard]] std::string line() const { return read_line(socket()); }
   void say(std::string_view line) const { write_line(socket(), line); }

@@ -109,7 +109,6 @@ struct Holder::State {
   }
 
   bool send(Client& client) {
-    if (!client.session.has_packet()) return !client.session.ends();
     try {
       std::vector<const File*> files;
       client.session.compose(outgoing, files);
@@ -119,7 +118,7 @@ struct Holder::State {
       client.jammed = count < 0 && errno == ETOOMANYREFS;
       if (count < 0) return errno == EAGAIN || client.jammed;
       client.session.sent();
-      return true;
+      return !client.session.ends();
     } catch (const std::exception&) {
       return false;
     }
@@ -152,7 +151,7 @@ struct Holder::State {
     for (auto client = clients.begin(); client != clients.end(); ++i) {
       const auto events = entries[i].revents;
       bool stays = true;
-      if ((events & POLLOUT) != 0 || client->jammed) stays = send(*client);
+      if (client->session.has_packet() && ((events & POLLOUT) != 0 || client->jammed)) stays = send(*client);
       if (stays && (events & (POLLIN | POLLHUP | POLLERR)) != 0) stays = receive(*client);
       client = stays ? std::next(client) : clients.erase(client);
     }

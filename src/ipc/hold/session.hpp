@@ -51,7 +51,7 @@ class Session {
     if (answer_) answer_.reset();
     else std::get<Sending<File>>(role_).sent();
   }
-  /// Return whether the holder hangs up once there is no packet left.
+  /// Return whether the holder hangs up once the packet that there is was sent.
   [[nodiscard]] bool ends() const noexcept { return ends_; }
 
  private:

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a holder refuses, and what clients and holders that lie achieve: sockets that speak the bytes of docs/ipc.md.
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bytes.hpp"
+#include "expect.hpp"
+#include "holding.hpp"
+#include "weir/held_set.hpp"
+#include "weir/host.hpp"
+#include "weir/ipc.hpp"
+#include "weir/pool.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ipc::SetReader;
+using ipc::SetWriter;
+
+constexpr auto limit = 30s;
+
+template <class T>
+void put(Bytes& bytes, T value) {
+  const auto* const raw = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), raw, raw + sizeof value);
+}
+
+/// A message: its type, its number, and 32-bit fields behind them.
+Bytes message(std::uint32_t type, std::uint32_t number, const std::vector<std::uint32_t>& fields = {}) {
+  Bytes made;
+  put(made, type);
+  put(made, number);
+  for (const std::uint32_t field : fields) put(made, field);
+  return made;
+}
+
+Bytes hello(std::uint32_t version, std::uint32_t role, const std::string& name) {
+  Bytes made = message(1, version);
+  for (const char c : std::string("weirhold")) made.push_back(static_cast<std::byte>(c));
+  put(made, role);
+  put(made, static_cast<std::uint32_t>(name.size()));
+  for (const char c : name) made.push_back(static_cast<std::byte>(c));
+  return made;
+}
+
+struct OneTensor {
+  std::uint16_t name = 1;
+  std::uint8_t dimensions = 1;
+  std::uint8_t bits = 8;
+  std::uint32_t segment = 0;
+  std::uint64_t offset = 0, size = 100, byte_offset = 0;
+  std::int64_t extent = 100, stride = 1;
+
+  [[nodiscard]] Bytes packet(std::uint32_t count = 1) const {
+    Bytes made = message(5, count);
+    put(made, std::uint16_t{64});
+    put(made, name);
+    put(made, dimensions);
+    put(made, std::uint8_t{1});
+    put(made, bits);
+    put(made, std::uint8_t{0});
+    put(made, segment);
+    put(made, std::uint16_t{1});
+    put(made, std::uint16_t{0});
+    for (const std::uint64_t field : {offset, size, byte_offset}) put(made, field);
+    put(made, extent);
+    put(made, stride);
+    put(made, std::uint64_t{'a'});
+    return made;
+  }
+};
+
+class Raw {
+ public:
+  explicit Raw(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path.c_str());
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      throw std::runtime_error("connect failed");
+  }
+  void send(const Bytes& bytes, const std::vector<int>& files = {}) const {
+    iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+    if (!files.empty()) {
+      header.msg_control = control;
+      header.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
+      cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(rights), files.data(), files.size() * sizeof(int));
+    }
+    (void)::sendmsg(socket_.get(), &header, MSG_NOSIGNAL);
+  }
+  /// The type and the number of the next packet; 0 when the other end hung up.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> receive() const {
+    std::uint32_t words[16] = {};
+    for (;;) {
+      const auto got = ::recv(socket_.get(), words, sizeof words, 0);
+      if (got >= 0) return {words[0], words[1]};
+      // A reset is told once, when the other end left something unread; what it sent before comes behind that.
+      if (errno != ECONNRESET && errno != EINTR) throw std::runtime_error("recv failed");
+    }
+  }
+
+ private:
+  spi::UniqueFd socket_;
+};
+
+class HoldRefusals : public testing::Test {
+ protected:
+  static constexpr ipc::HolderOptions options{.sets = 2, .tensors = 10, .bytes = 5000, .files = 4, .connections = 3};
+  HolderThread holder{options};
+  Stream stream{host_device()};
+  ResourcePtr resource = host::make_shared_resource();
+
+  [[nodiscard]] SetWriter writer(const std::string& name = "weights") const { return {holder.path(), name}; }
+  void add(SetWriter& to, const std::string& name, std::size_t bytes = 100) const {
+    Buffer buffer = resource->allocate(bytes, stream);
+    buffer.fill(std::uint8_t{7}, stream);
+    to.add(name, buffer.view(u8, {static_cast<std::int64_t>(bytes)}), stream);
+  }
+  bool comes_to(std::size_t connections, std::size_t files) const {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+      const auto stats = holder.stats();
+      if (stats.connections == connections && stats.files == files) return true;
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+  }
+  /// Commit one tensor as a lying writer does.
+  void commit(const Raw& liar, const Bytes& tensor, const Bytes& descriptor, int file) const {
+    liar.send(hello(1, 1, "weights"));
+    ASSERT_EQ(liar.receive().first, 2U);
+    Bytes segments = message(4, 1, {0xffffffff});
+    segments.insert(segments.end(), descriptor.begin(), descriptor.end());
+    liar.send(segments, {file});
+    liar.send(tensor);
+    liar.send(message(6, 1, {1, 0}));
+    ASSERT_EQ(liar.receive().first, 7U);
+  }
+};
+
+TEST_F(HoldRefusals, LimitsAreNamedAndAFullHolderGoesOn) {
+  SetWriter one = writer();
+  add(one, "kept");
+  one.commit(limit);
+  for (int i = 0; i < 11; ++i) one.add(std::to_string(i), resource->allocate(0, stream).view(u8, {0}), stream);
+  EXPECT_ERROR(one.commit(limit), Errc::out_of_memory, "10 tensors");
+  one.discard();
+  for (int i = 0; i < 4; ++i) add(one, std::to_string(i));
+  EXPECT_ERROR(one.commit(limit), Errc::out_of_memory, "4 files");
+  one.discard();
+  for (int i = 0; i < 10; ++i)
+    one.add(std::to_string(i) + std::string(200, 'x'), resource->allocate(0, stream).view(u8, std::vector<std::int64_t>(20)), stream);
+  EXPECT_ERROR(one.commit(limit), Errc::out_of_memory, "5000 bytes");
+  SetReader reader(holder.path(), "weights");
+  EXPECT_EQ(reader.open(stream, limit).tensors.count("kept"), 1U);  // the set before is still there
+  one.discard();
+  add(one, "next");
+  one.commit(limit);
+  EXPECT_EQ(reader.open(stream, limit).tensors.count("next"), 1U);
+  EXPECT_TRUE(comes_to(2, 1));
+}
+
+TEST_F(HoldRefusals, SetsAndConnectionsAreCounted) {
+  SetWriter one = writer("one"), two = writer("two"), three = writer("three");
+  one.commit(limit);
+  two.commit(limit);
+  EXPECT_ERROR(three.commit(limit), Errc::out_of_memory, "2 sets");
+  EXPECT_ERROR(writer("four"), Errc::out_of_memory, "3 connections");
+  one.remove(limit);
+  EXPECT_GT(three.commit(limit), 0U);
+}
+
+TEST_F(HoldRefusals, ArgumentsAreChecked) {
+  EXPECT_ERROR(writer(""), Errc::invalid_argument, "1 to 255");
+  EXPECT_ERROR(writer(std::string(256, 'x')), Errc::invalid_argument, "256 bytes");
+  EXPECT_ERROR(SetWriter("", "a"), Errc::invalid_argument, "path");
+  EXPECT_ERROR(SetWriter(std::string(200, 'x'), "a"), Errc::invalid_argument, "200");
+  EXPECT_ERROR(SetReader(holder.path() + "2", "a"), Errc::peer_gone, "weir hold");
+  SetWriter one = writer();
+  add(one, "a");
+  EXPECT_ERROR(add(one, "a"), Errc::invalid_argument, "'a'");
+  EXPECT_ERROR(add(one, ""), Errc::invalid_argument, "SetWriter::add");
+  EXPECT_ERROR(one.add("b", resource->allocate(0, stream).view(u8, std::vector<std::int64_t>(65)), stream),
+               Errc::invalid_argument, "65 dimensions");
+  EXPECT_ERROR(one.add("b", make_resource(host_device())->allocate(9, stream).view(u8, {9}), stream), Errc::unsupported,
+               "exportable");
+  EXPECT_ERROR(ipc::Holder(holder.path()), Errc::permission_denied, "another holder");
+  EXPECT_ERROR(ipc::Holder(holder.path() + "3", {.sets = 0}), Errc::invalid_argument, "limit");
+  std::ofstream(holder.path() + "4") << "precious";
+  EXPECT_ERROR(ipc::Holder(holder.path() + "4"), Errc::invalid_argument, "left alone");
+  struct stat status {};
+  ASSERT_EQ(::stat(holder.path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+TEST_F(HoldRefusals, ClientsThatBreakTheProtocolAreCutOff) {
+  const std::vector<std::pair<Bytes, std::vector<int>>> wrong{
+      {Bytes(3), {}},                              // no head
+      {message(99, 0), {}},                        // no type
+      {message(0x10006, 0, {0, 0}), {}},           // a reserved field
+      {hello(1, 1, "again"), {}},                  // a second greeting
+      {message(9, 1, {0, 0}), {}},                 // a reader's
+      {message(7, 0, {1, 0}), {}},                 // a holder's
+      {message(4, 1, {0}), {}},                    // a segment that was never told of
+      {message(4, 1, {0xffffffff}), {}},           // without a descriptor
+      {message(4, 0), {}},                         // of nothing
+      {message(5, 0), {}},                         // no tensors
+      {message(6, 1, {0, 0}), {}},                 // a commit of what did not come
+      {message(6, 0, {0, 1}), {}},                 // without its file
+      {message(6, 0, {0, 0}), {0}},                // with a file too many
+      {message(6, 0, {0, 2}), {}},                 // a flag
+      {message(8, 1), {}},                         // a removal of something
+  };
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const Raw client(holder.path());
+    client.send(hello(1, 1, "weights"));
+    EXPECT_EQ(client.receive().first, 2U);
+    client.send(wrong[i].first, wrong[i].second);
+    EXPECT_EQ(client.receive().first, 0U) << "case " << i;
+  }
+  for (const Bytes& first : {message(6, 0, {0, 0}), hello(1, 3, "weights"), hello(1, 1, ""), hello(1, 2, std::string(256, 'x'))}) {
+    const Raw client(holder.path());
+    client.send(first);
+    EXPECT_EQ(client.receive().first, 0U);
+  }
+  const Raw other(holder.path());
+  other.send(hello(2, 1, "weights"));
+  EXPECT_EQ(other.receive(), (std::pair{3U, 1U}));
+  EXPECT_EQ(other.receive().first, 0U);
+  EXPECT_TRUE(comes_to(0, 0));
+}
+
+TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
+  const Buffer buffer = resource->allocate(100, stream);
+  const auto genuine = buffer.slice(0, 100).ipc_descriptor(stream);
+  // The descriptor of the whole segment, as a writer tells of it: of the page.
+  const Buffer page = resource->allocate(4096, stream);
+  const auto whole = page.ipc_descriptor(stream);
+  const Bytes descriptor(whole.bytes().begin(), whole.bytes().end());
+  const Bytes part(genuine.bytes().begin(), genuine.bytes().end());
+  const int file = whole.fds()[0].get();
+  const auto refused = [&](const Bytes& tensor, const Bytes& described, int memory) {
+    const Raw liar(holder.path());
+    commit(liar, tensor, described, memory);
+    SetReader reader(holder.path(), "weights");
+    EXPECT_ERROR(reader.open(stream, limit), Errc::corrupt_descriptor, "");
+  };
+  {
+    const Raw honest(holder.path());
+    commit(honest, OneTensor{}.packet(), descriptor, file);
+    SetReader reader(holder.path(), "weights");
+    EXPECT_EQ(reader.open(stream, limit).tensors.at("a").layout().shape[0], 100);
+  }
+  refused(OneTensor{.name = 0}.packet(), descriptor, file);
+  refused(OneTensor{.name = 9}.packet(), descriptor, file);
+  refused(OneTensor{.dimensions = 2}.packet(), descriptor, file);
+  refused(OneTensor{.bits = 0}.packet(), descriptor, file);
+  refused(OneTensor{.segment = 1}.packet(), descriptor, file);
+  refused(OneTensor{.offset = 4000}.packet(), descriptor, file);
+  refused(OneTensor{.offset = ~std::uint64_t{0}}.packet(), descriptor, file);
+  refused(OneTensor{.size = 0}.packet(), descriptor, file);
+  refused(OneTensor{.byte_offset = 1}.packet(), descriptor, file);
+  refused(OneTensor{.extent = 101}.packet(), descriptor, file);
+  refused(OneTensor{.extent = -1}.packet(), descriptor, file);
+  refused(OneTensor{.stride = -1}.packet(), descriptor, file);
+  refused(OneTensor{.stride = std::int64_t{1} << 62}.packet(), descriptor, file);
+  Bytes twice = OneTensor{}.packet(1);
+  twice.resize(twice.size() + 8);
+  refused(twice, descriptor, file);
+  refused(OneTensor{}.packet(), Bytes(256), file);
+  refused(OneTensor{}.packet(), part, genuine.fds()[0].get());  // not of a whole segment
+  refused(OneTensor{}.packet(), descriptor, 0);                 // no memory
+  EXPECT_TRUE(comes_to(0, 1));
+}
+
+}  // namespace
+}  // namespace weir::test

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of messages between a holder and its clients, which docs/ipc.md pins.
+
+#include "ipc/hold/messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "expect.hpp"
+#include "ipc/hold/records.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace detail::hold;
+
+std::string hex(Bytes bytes) {
+  std::string text;
+  for (const std::byte b : bytes) {
+    constexpr char digits[] = "0123456789abcdef";
+    text += digits[std::to_integer<unsigned>(b) >> 4];
+    text += digits[std::to_integer<unsigned>(b) & 15U];
+  }
+  return text;
+}
+
+TEST(HoldMessages, HaveTheBytesThatTheDocumentSays) {
+  EXPECT_EQ(hex(encode(Hello{1, Role::reader, "ab"})), "0100000001000000" "77656972686f6c64" "0200000002000000" "6162");
+  EXPECT_EQ(hex(encode(Welcome{1})), "0200000001000000");
+  EXPECT_EQ(hex(encode(Refused{Why::files, 300})), "03000000060000002c01000000000000");
+  const std::array<std::uint32_t, 2> entries{7, Segments::fresh};
+  const std::array<std::byte, detail::wire_size> descriptor{};
+  const std::array<Bytes, 1> descriptors{descriptor};
+  EXPECT_EQ(hex(encode_segments(entries, descriptors)), "040000000200000007000000ffffffff" + std::string(512, '0'));
+  EXPECT_EQ(hex(encode(Commit{2, 3, true})), "06000000020000000300000001000000");
+  EXPECT_EQ(hex(encode(Committed{9})), "07000000000000000900000000000000");
+  EXPECT_EQ(hex(encode(Remove{})), "0800000000000000");
+  EXPECT_EQ(hex(encode(Open{4, 5})), "09000000040000000500000000000000");
+  EXPECT_EQ(hex(encode(Set{4, 5, 6, 7, true})), "0a00000004000000" "0500000000000000" "0600000007000000" "0100000000000000");
+}
+
+TEST(HoldMessages, TensorsHaveTheBytesThatTheDocumentSays) {
+  RecordWriter writer;
+  writer.add({"w", 2, 3, 4, Layout{f32, {5}, {-1}, 6}});
+  const auto packets = writer.finish();
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(hex(packets[0]), "0500000001000000"
+                             "4000010001022000" "0200000001000000" "0300000000000000" "0400000000000000"
+                             "0600000000000000" "0500000000000000" "ffffffffffffffff" "7700000000000000");
+}
+
+TEST(HoldMessages, RecordsComeBackAndPacketsKeepToTheirSize) {
+  RecordWriter writer;
+  constexpr int count = 1000;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = std::string(static_cast<std::size_t>(i % 255 + 1), 'n') ;
+    const std::vector<std::int64_t> shape(static_cast<std::size_t>(i % 65), i);
+    writer.add({name, static_cast<std::uint32_t>(i), 1, 2, Layout{c128, shape, shape, 3}});
+  }
+  int next = 0;
+  for (const Packet& packet : writer.finish()) {
+    EXPECT_LE(packet.size(), largest_packet);
+    const Message message = decode(packet);
+    read_records(std::get<Tensors>(message), [&](Record&& record) {
+      EXPECT_EQ(record.name.size(), static_cast<std::size_t>(next % 255 + 1));
+      EXPECT_EQ(record.segment, static_cast<std::uint32_t>(next));
+      EXPECT_EQ(record.layout.shape, std::vector<std::int64_t>(static_cast<std::size_t>(next % 65), next));
+      EXPECT_EQ(record.layout.strides, record.layout.shape);
+      EXPECT_EQ(record.layout.dtype, c128);
+      ++next;
+    });
+  }
+  EXPECT_EQ(next, count);
+}
+
+TEST(HoldMessages, APacketOfSegmentsHasRoomForSixtyFourFiles) {
+  std::size_t files = 0;
+  while (has_room(files, files)) ++files;
+  EXPECT_EQ(files, most_files);
+  std::size_t known = 0;
+  while (has_room(known, 0)) ++known;
+  EXPECT_GT(known, 8000U);
+  EXPECT_LE(8 + 4 * known, largest_packet);
+}
+
+}  // namespace
+}  // namespace weir::test
