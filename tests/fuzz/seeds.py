@@ -313,7 +313,62 @@ CHANNELS = {
     "payload": packet(SEGMENT[1], grant(payload=bytes(256)), files=1),
 }
 
-CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
+
+def held(kind, number, body=b"", files=0):
+    """A message between a holder and a client, as a packet."""
+    text = struct.pack("<HHI", kind, 0, number) + body
+    return bytes([files]) + struct.pack("<H", len(text)) + text
+
+
+def held_segments(*entries, files=None):
+    fresh = sum(entry == 0xffffffff for entry in entries)
+    body = b"".join(struct.pack("<I", entry) for entry in entries) + bytes(256 * fresh)
+    return held(4, len(entries), body, fresh if files is None else files)
+
+
+def held_tensor(name=b"w", dimensions=1, segment=0, size=4):
+    names = 40 + 16 * dimensions + len(name)
+    whole = (names + 7) // 8 * 8
+    return (struct.pack("<HHBBBBIHHQQQ", whole, len(name), dimensions, 2, 32, 0, segment, 1, 0, 0, size, 0)
+            + bytes(16 * dimensions) + name + bytes(whole - names))
+
+
+def held_tensors(*tensors):
+    return held(5, len(tensors), b"".join(tensors))
+
+
+def held_commit(tensors, segments, lease=0, files=None):
+    return held(6, tensors, struct.pack("<II", segments, lease), lease if files is None else files)
+
+
+def held_set(segments, tensors, request=1, epoch=1, lease=0):
+    return held(10, request, struct.pack("<QIIII", epoch, segments, tensors, lease, 0), lease)
+
+
+FRESH = 0xffffffff
+HELD = {
+    "writer": b"\0" + held_segments(FRESH, FRESH) + held_tensors(held_tensor(), held_tensor(b"v", 3, 1)) + held_commit(2, 2),
+    "writer_again": b"\0" + held_segments(FRESH) + held_commit(0, 1, 1) + held_segments(0, FRESH) + held_commit(0, 2)
+                    + held(8, 0),
+    "writer_too_many_files": b"\0" + held_segments(FRESH, FRESH) + held_segments(FRESH, FRESH) + held_commit(0, 4),
+    "writer_too_many_tensors": b"\0" + held_tensors(*[held_tensor()] * 21) + held_commit(21, 0) + held_commit(0, 0),
+    "writer_lies": b"\0" + held_segments(FRESH) + held_commit(0, 2),
+    "writer_names_what_it_never_told": b"\0" + held_segments(0),
+    "writer_without_file": b"\0" + held_segments(FRESH, files=0),
+    "reader": b"\1" + held(9, 1, bytes(8)) + held(9, 2, bytes(8)),
+    "greets_twice": b"\0" + held(1, 1, b"weirhold" + struct.pack("<II", 1, 1) + b"a"),
+    "arrives": b"\1" + held_set(2, 2, lease=1) + held_segments(FRESH, FRESH)
+               + held_tensors(held_tensor(), held_tensor(b"name", 0, 0xffffffff, 0)),
+    "arrives_empty": b"\1" + held_set(0, 0),
+    "arrives_again": b"\1" + held_set(1, 0, request=7) + held_segments(FRESH) + held_set(1, 0) + held_segments(0),
+    "arrives_too_much": b"\1" + held_set(1, 1) + held_segments(FRESH, FRESH),
+    "arrives_torn": b"\1" + held_set(0, 1) + held(5, 1, held_tensor()[:-8]),
+    "arrives_without_set": b"\1" + held_segments(FRESH),
+    "unknown": b"\0" + held(11, 0),
+    "reserved": b"\0" + b"\0\x08\0" + struct.pack("<HHI", 8, 1, 0),
+}
+
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "hold": HELD, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
            "trace": TRACES, "spec": SPECS, "arena": ARENAS}
 
 
