@@ -104,7 +104,8 @@ class WEIR_API SetReader {
   ///
   /// Throws timed_out when there is no such set in time; peer_gone when the holder has ended; corrupt_descriptor when
   /// the writer or the holder told what cannot be; and what ipc::open throws for memory that cannot be opened here. Then
-  /// nothing was opened. After timed_out the call can be repeated.
+  /// nothing was opened. After timed_out, and when memory could not be opened, the call can be repeated; after every
+  /// other failure, make a new reader.
   [[nodiscard]] HeldSet open(const Stream& stream, std::chrono::milliseconds timeout = endless,
                              std::uint64_t newer_than = 0);
 

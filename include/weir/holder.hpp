@@ -20,7 +20,7 @@ struct HolderOptions {
   /// connections need.
   std::size_t files = 0;
   std::size_t connections = 256;  ///< of writers and readers; more are refused until one ends
-  bool other_users = false;       ///< let processes of other users connect, which may then read, replace and remove sets
+  bool other_users = false;       ///< let processes of other users connect, and read, replace and remove sets
 };
 
 /// What a holder has at a moment. What writers have sent and not committed counts, too.

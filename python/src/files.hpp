@@ -9,6 +9,8 @@ namespace weir::python {
 
 /// Add Channel to weir.ipc.
 void bind_channels(nb::module_& ipc);
+/// Add SetWriter and SetReader to weir.ipc.
+void bind_held_sets(nb::module_& ipc);
 
 /// Return the file of a socket, or of what has a fileno(). Throws what Python raises.
 int socket_of(nb::handle socket);

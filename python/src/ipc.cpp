@@ -119,6 +119,7 @@ void bind_ipc(nb::module_& m) {
       nb::arg("descriptor"), nb::kw_only(), nb::arg("stream"),
       "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");
   bind_channels(sub);
+  bind_held_sets(sub);
 }
 
 }  // namespace weir::python

@@ -8,6 +8,11 @@ Many buffers go over a Channel, which takes each segment across once:
 
     channel.send(buffer, stream=stream, payload=b"frame 7")              # one process
     buffer, payload = channel.receive(stream=stream)                     # the other
+
+Sets of tensors outlive the process that made them, in a holder (`weir hold PATH`):
+
+    weir.ipc.SetWriter(path, "weights").commit(tensors, stream=stream)   # one process, which may end then
+    epoch, tensors = weir.ipc.SetReader(path, "weights").open(stream=stream)
 """
 
 from ._weir import ipc as _ipc
@@ -15,8 +20,10 @@ from ._weir import ipc as _ipc
 Channel = _ipc.Channel
 ChannelStats = _ipc.ChannelStats
 Descriptor = _ipc.Descriptor
+SetReader = _ipc.SetReader
+SetWriter = _ipc.SetWriter
 open = _ipc.open
 receive = _ipc.receive
 send = _ipc.send
 
-__all__ = ["Channel", "ChannelStats", "Descriptor", "open", "receive", "send"]
+__all__ = ["Channel", "ChannelStats", "Descriptor", "SetReader", "SetWriter", "open", "receive", "send"]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from typing_extensions import Self
 
-from ._weir import Buffer, Stream
+from ._weir import Buffer, Stream, Tensor
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -93,6 +93,35 @@ class Channel:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+class SetWriter:
+    """Puts a named set of tensors into a holder (`weir hold PATH`), which keeps it when this process has ended."""
+
+    def __init__(self, path: str, name: str, *, timeout: float = 10.0, other_users: bool = False) -> None:
+        """Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone when
+        no holder is there."""
+
+    def commit(self, tensors: dict[str, Tensor], *, stream: Stream, timeout: float | None = None) -> int:
+        """Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the tensors
+        is complete. Return the epoch. The tensors may be closed then, and their memory must not be written any more.
+        `timeout` in seconds. Raises Error: unsupported for memory that was not made exportable, out_of_memory when the
+        holder is full, peer_gone, timed_out."""
+
+    def remove(self, *, timeout: float | None = None) -> None:
+        """Take the set out of the holder. Readers keep what they have."""
+
+class SetReader:
+    """Gets a named set of tensors from a holder (`weir hold PATH`)."""
+
+    def __init__(self, path: str, name: str, *, timeout: float = 10.0, other_users: bool = False) -> None:
+        """Connect to the holder at `path`, to read the set `name`, which need not exist yet. `timeout` in seconds."""
+
+    def open(
+        self, *, stream: Stream, timeout: float | None = None, newer_than: int = 0
+    ) -> tuple[int, dict[str, Tensor]]:
+        """Return (epoch, dict of tensors) of the newest epoch, once that is greater than `newer_than`. The tensors are
+        read-only and usable on `stream` at once. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: timed_out,
+        peer_gone, corrupt_descriptor."""
 
 def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
     """Send over a connected Unix-domain socket, in one message."""

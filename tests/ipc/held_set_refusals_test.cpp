@@ -271,7 +271,10 @@ TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
     const Raw honest(holder.path());
     commit(honest, OneTensor{}.packet(), descriptor, file);
     SetReader reader(holder.path(), "weights");
-    EXPECT_EQ(reader.open(stream, limit).tensors.at("a").layout().shape[0], 100);
+    ipc::HeldSet set = reader.open(stream, limit);
+    EXPECT_EQ(set.tensors.at("a").layout().shape[0], 100);
+    // The descriptor grants more, which no set does.
+    EXPECT_ERROR(set.tensors.at("a").buffer().fill(std::uint8_t{1}, stream), Errc::permission_denied, "");
   }
   refused(OneTensor{.name = 0}.packet(), descriptor, file);
   refused(OneTensor{.name = 9}.packet(), descriptor, file);

@@ -137,7 +137,8 @@ Bytes Connection::receive(std::vector<spi::StrangerFd>& files, const Deadline& d
     if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
     if (arrival.cut && files.size() <= most_files && static_cast<std::size_t>(arrival.bytes) <= largest_packet)
       throw Error({EMFILE, std::generic_category()},
-                  "held set: no file descriptors for the memory that arrived; raise the limit of open files (ulimit -n)");
+                  "held set: no file descriptors for the memory that arrived; raise the limit of open files "
+                  "(ulimit -n)");
     return Bytes(packet_).first(static_cast<std::size_t>(arrival.bytes));
   }
 }

@@ -33,7 +33,8 @@ struct Client {
   bool jammed = false;  // the system has no room for more files on their way
 };
 
-constexpr std::size_t other_files = 64 + detail::most_sent_files;  // that are open for a moment, or belong to the process
+// Files that are open for a moment, or belong to the process.
+constexpr std::size_t other_files = 64 + detail::most_sent_files;
 
 std::size_t files_for(const HolderOptions& options) {
   if (options.files != 0) return options.files;

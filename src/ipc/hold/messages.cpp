@@ -15,7 +15,16 @@ constexpr std::size_t head = 8;
 constexpr char magic[] = {'w', 'e', 'i', 'r', 'h', 'o', 'l', 'd'};
 
 enum Type : std::uint16_t {
-  hello = 1, welcome = 2, refused = 3, segments = 4, tensors = 5, commit = 6, committed = 7, remove = 8, open = 9, set = 10
+  hello = 1,
+  welcome = 2,
+  refused = 3,
+  segments = 4,
+  tensors = 5,
+  commit = 6,
+  committed = 7,
+  remove = 8,
+  open = 9,
+  set = 10,
 };
 
 constexpr std::size_t hello_size = 24;  // and the name behind it
@@ -154,7 +163,9 @@ Message decode(Bytes packet) {
     case tensors:
       if (number == 0) violated("a packet of no tensors");
       return Tensors{number, packet.subspan(head)};
-    case commit: expect(packet, pair_size, "a commit"); return Commit{number, get<std::uint32_t>(packet, 8), flag(packet, 12)};
+    case commit:
+      expect(packet, pair_size, "a commit");
+      return Commit{number, get<std::uint32_t>(packet, 8), flag(packet, 12)};
     case committed:
       expect(packet, pair_size, "an answer");
       expect_zero(number);

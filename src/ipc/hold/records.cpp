@@ -39,7 +39,8 @@ Record read_record(Bytes bytes) {
   if ((record.segment == Record::no_segment) != (record.size == 0))
     violated("a tensor of " + std::to_string(record.size) + " bytes and segment " + std::to_string(record.segment));
   Layout& layout = record.layout;
-  layout.dtype = {get<std::uint8_t>(bytes, at_code), get<std::uint8_t>(bytes, at_bits), get<std::uint16_t>(bytes, at_lanes)};
+  layout.dtype = {get<std::uint8_t>(bytes, at_code), get<std::uint8_t>(bytes, at_bits),
+                  get<std::uint16_t>(bytes, at_lanes)};
   layout.byte_offset = get<std::uint64_t>(bytes, at_byte_offset);
   layout.shape.resize(dimensions);
   layout.strides.resize(dimensions);

@@ -28,9 +28,11 @@ class Session {
     if (ends_) return;
     const Message message = decode(packet);
     if (!lost && files.size() != files_of(message))
-      violated(std::to_string(files.size()) + " files beside a message that needs " + std::to_string(files_of(message)));
+      violated(std::to_string(files.size()) + " files beside a message that needs " +
+               std::to_string(files_of(message)));
     if (const auto* const hello = std::get_if<Hello>(&message)) return greet(*hello);
-    if (auto* const writer = std::get_if<Staging<File>>(&role_)) return write(*writer, message, packet, std::move(files), lost);
+    if (auto* const writer = std::get_if<Staging<File>>(&role_))
+      return write(*writer, message, packet, std::move(files), lost);
     const auto* const question = std::get_if<Open>(&message);
     auto* const reader = std::get_if<Sending<File>>(&role_);
     if (!question || !reader) violated("a message that is not its to send");

@@ -33,8 +33,9 @@ using Tensors = std::map<std::string, Added, std::less<>>;
 
 void wait_for(const Event& event, const Deadline& deadline) {
   using std::chrono::nanoseconds;
-  const auto left = deadline.endless() ? nanoseconds{-1}
-                                       : std::max<nanoseconds>(deadline.at() - detail::channel::Clock::now(), nanoseconds{0});
+  using Clock = detail::channel::Clock;
+  const auto left =
+      deadline.endless() ? nanoseconds{-1} : std::max<nanoseconds>(deadline.at() - Clock::now(), nanoseconds{0});
   const WaitStatus status = event.wait(left);
   if (status == WaitStatus::timeout)
     throw Error(Errc::timed_out, "SetWriter::commit: the work on the tensors was not complete in time");
@@ -174,7 +175,8 @@ void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& s
   }
   const std::scoped_lock lock(state_->mutex);
   if (state_->added.contains(name))
-    throw Error(Errc::invalid_argument, std::string(operation) + ": there is a tensor '" + std::string(name) + "' already");
+    throw Error(Errc::invalid_argument,
+                std::string(operation) + ": there is a tensor '" + std::string(name) + "' already");
   Added one{buffer.share(), tensor.layout()};
   buffer.order_after_uses(stream);
   Event now = stream.record();

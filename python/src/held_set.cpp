@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir.ipc.SetWriter and SetReader: sets of tensors that a holder keeps.
+
+#include "weir/held_set.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files.hpp"
+#include "patience.hpp"
+
+namespace weir::python {
+namespace {
+
+using ipc::HoldOptions;
+using ipc::SetReader;
+using ipc::SetWriter;
+using std::chrono::milliseconds;
+
+HoldOptions options(double timeout, bool other_users) { return {Patience(timeout).all(), other_users}; }
+
+/// Wait in slices until the work is complete or the time is over; the commit says which.
+void wait_for(const Event& event, const Patience& patience) {
+  while (without_gil([&] { return event.wait(patience.left(Patience::slice)); }) == WaitStatus::timeout) {
+    if (patience.is_over()) return;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+std::uint64_t commit(SetWriter& writer, nb::dict tensors, const Stream& stream, std::optional<double> timeout) {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const auto [name, tensor] : tensors)
+    all.emplace_back(nb::cast<std::string>(name), nb::cast<const Tensor&>(tensor).share());
+  const Patience patience(timeout);
+  try {
+    without_gil([&] {
+      writer.discard();
+      for (const auto& [name, tensor] : all) writer.add(name, tensor, stream);
+    });
+    wait_for(stream.record(), patience);
+    return without_gil([&] { return writer.commit(patience.all()); });
+  } catch (...) {
+    writer.discard();
+    throw;
+  }
+}
+
+void remove(SetWriter& writer, std::optional<double> timeout) {
+  const Patience patience(timeout);
+  without_gil([&] { writer.remove(patience.all()); });
+}
+
+ipc::HeldSet open(SetReader& reader, const Stream& stream, const Patience& patience, std::uint64_t newer_than) {
+  for (;;) {
+    const auto now = patience.left(Patience::slice);
+    try {
+      return without_gil([&] { return reader.open(stream, now, newer_than); });
+    } catch (const Error& error) {
+      if (error.code() != Errc::timed_out || patience.is_over()) throw;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+nb::tuple open_set(SetReader& reader, const Stream& stream, std::optional<double> timeout, std::uint64_t newer_than) {
+  ipc::HeldSet set = open(reader, stream, Patience(timeout), newer_than);
+  nb::dict tensors;
+  for (auto& [name, tensor] : set.tensors) tensors[nb::str(name.data(), name.size())] = nb::cast(std::move(tensor));
+  return nb::make_tuple(set.epoch, std::move(tensors));
+}
+
+template <class End>
+void make(End* self, std::string path, std::string name, double timeout, bool other_users) {
+  const HoldOptions how = options(timeout, other_users);
+  without_gil([&] { new (self) End(std::move(path), std::move(name), how); });
+}
+
+}  // namespace
+
+void bind_held_sets(nb::module_& ipc) {
+  nb::class_<SetWriter>(ipc, "SetWriter", "Puts a named set of tensors into a holder (`weir hold PATH`).")
+      .def("__init__", &make<SetWriter>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
+           nb::arg("other_users") = false,
+           "Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone when "
+           "no holder is there.")
+      .def("commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+           "Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the tensors "
+           "is complete. Return the epoch. The tensors may be closed then, and their memory must not be written any "
+           "more. `timeout` in seconds. Raises Error: unsupported for memory that was not made exportable, "
+           "out_of_memory when the holder is full, peer_gone, timed_out.")
+      .def("remove", &remove, nb::kw_only(), nb::arg("timeout") = nb::none(),
+           "Take the set out of the holder. Readers keep what they have.");
+  nb::class_<SetReader>(ipc, "SetReader", "Gets a named set of tensors from a holder (`weir hold PATH`).")
+      .def("__init__", &make<SetReader>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
+           nb::arg("other_users") = false,
+           "Connect to the holder at `path`, to read the set `name`, which need not exist yet. `timeout` in seconds.")
+      .def("open", &open_set, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+           nb::arg("newer_than") = 0,
+           "Return (epoch, dict of tensors) of the newest epoch, once that is greater than `newer_than`. The tensors are "
+           "read-only and usable on `stream` at once. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: "
+           "timed_out, peer_gone, corrupt_descriptor.");
+}
+
+}  // namespace weir::python
