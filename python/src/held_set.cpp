@@ -45,7 +45,7 @@ std::uint64_t commit(SetWriter& writer, nb::dict tensors, const Stream& stream, 
     wait_for(stream.record(), patience);
     return without_gil([&] { return writer.commit(patience.all()); });
   } catch (...) {
-    writer.discard();
+    without_gil([&] { writer.discard(); });
     throw;
   }
 }

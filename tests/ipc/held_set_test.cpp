@@ -13,6 +13,7 @@
 #include "fixture.hpp"
 #include "holding.hpp"
 #include "settle.hpp"
+#include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/segment.hpp"
@@ -158,6 +159,7 @@ TEST_P(HeldSets, MemoryOfASetIsNotUsedAgain) {
   SetReader to = reader();
   HeldSet set = to.open(stream, limit);
   from.commit(limit);  // the holder lets go of it; the reader does not
+  (void)open_fds();  // waits for leases that have ended, whose memory is then at hand
   std::vector<Buffer> others;  // no trim before: that would give the segment back, and not to others
   for (int i = 0; i < 4; ++i) {
     others.push_back(resource->allocate(6000, stream));
@@ -165,6 +167,31 @@ TEST_P(HeldSets, MemoryOfASetIsNotUsedAgain) {
   }
   stream.synchronize();
   EXPECT_BYTES(read(set.tensors.at("a").buffer(), stream), pattern(6000, 1));
+}
+
+// A buffer that a reader passes on is in use until the next one is done with it.
+TEST_P(HeldSets, MemoryThatAReaderPassedOnIsNotUsedAgain) {
+  SetWriter from = writer();
+  from.add("a", as_bytes(filled(pattern(6000, 1))), stream);
+  from.commit(limit);
+  SetReader to = reader();
+  HeldSet set = to.open(stream, limit);
+  const Buffer& mine = set.tensors.at("a").buffer();
+  if (!mine.location().segment->exportable) {  // Vulkan exports nothing that it imported
+    EXPECT_ERROR(mine.ipc_descriptor(stream), Errc::unsupported, "exportable");
+    return;
+  }
+  const Buffer next = ipc::open(mine.ipc_descriptor(stream), stream);
+  set.tensors.clear();
+  from.commit(limit);
+  (void)open_fds();  // waits for leases that have ended, whose memory is then at hand
+  std::vector<Buffer> others;
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(resource->allocate(6000, stream));
+    others.back().fill(std::uint8_t{0xff}, stream);
+  }
+  stream.synchronize();
+  EXPECT_BYTES(read(next, stream), pattern(6000, 1));
 }
 
 TEST_P(HeldSets, ReadersThatWaitAreTold) {

@@ -16,10 +16,11 @@
 namespace weir::detail::hold {
 namespace {
 
-/// Memory of sets. Every epoch has a block for each of its segments.
+/// Memory of sets. Every epoch has a block for each of its segments. When this process passes such memory on, it has to
+/// keep the lease until the next process is done, as with memory that is used again.
 class HeldResource final : public ForeignResource {
  public:
-  explicit HeldResource(spi::DeviceState& device) : ForeignResource(device, "held", false) {}
+  explicit HeldResource(spi::DeviceState& device) : ForeignResource(device, "held", true) {}
 
   Buffer hold(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
     const std::size_t bytes = segment->size;
