@@ -27,5 +27,6 @@
 #include "weir/mirrored_buffer.hpp"
 #include "weir/padding.hpp"
 #include "weir/pool.hpp"
+#include "weir/ring.hpp"
 #include "weir/stream.hpp"
 #include "weir/tensor.hpp"

@@ -32,8 +32,9 @@ class ForeignResource : public MemoryResource {
   ResourcePtr upstream() const override { return fallback_; }
 
  protected:
-  ForeignResource(spi::DeviceState& device, const char* sort, bool reuses_memory)
-      : MemoryResource(Device(device), std::string(device.backend->name) + "." + sort, traits(device, reuses_memory)),
+  ForeignResource(spi::DeviceState& device, const char* sort, bool reuses_memory, bool exportable = false)
+      : MemoryResource(Device(device), std::string(device.backend->name) + "." + sort,
+                       traits(device, reuses_memory, exportable)),
         fallback_(spi::make_segment_resource(device, device.default_kind, false)),
         blocks_(device) {}
 
@@ -57,10 +58,11 @@ class ForeignResource : public MemoryResource {
   void uncount(std::size_t bytes) noexcept { in_use_ -= bytes; }
 
  private:
-  static Traits traits(const spi::DeviceState& device, bool reuses_memory) {
+  static Traits traits(const spi::DeviceState& device, bool reuses_memory, bool exportable) {
     const KindInfo* info = device.find(device.default_kind);
     return {.host_accessible = info->host_accessible,
             .device_accessible = info->device_accessible,
+            .exportable = exportable,
             .reuses_memory = reuses_memory,
             .keeps_uses = true};
   }

@@ -19,11 +19,7 @@ using detail::channel::Link;
 using detail::channel::Outgoing;
 
 void check(int socket, const ChannelOptions& options) {
-  if (!detail::is_unix_socket(socket, SOCK_SEQPACKET))
-    throw Error(Errc::invalid_argument,
-                "ipc::Channel: file " + std::to_string(socket) +
-                    " is not a connected Unix-domain socket of type SOCK_SEQPACKET; use Channel::make_sockets, or "
-                    "socket(AF_UNIX, SOCK_SEQPACKET, 0)");
+  detail::channel::check_socket("ipc::Channel", socket);
   if (options.window == 0 || options.window > 65536)
     throw Error(Errc::invalid_argument,
                 "ipc::Channel: a window of " + std::to_string(options.window) + " buffers; it may have 1 to 65536");

@@ -95,6 +95,21 @@ ipc::ChannelStats Link::stats() {
   return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments()};
 }
 
+Link::Capacity Link::capacity() {
+  const Lock lock(state_);
+  const bool left = ended_ || peer_closed_ || closed_;
+  return {left ? 0 : lender_.room(), lender_.live(), left, ended_ != nullptr};
+}
+
+void Link::observe(std::weak_ptr<LinkObserver> observer) {
+  {
+    const Lock lock(state_);
+    observer_ = std::move(observer);
+    observed_ = true;
+  }
+  ask_watcher();
+}
+
 void Link::give_back(std::uint64_t number) noexcept {
   if (inherited()) return;
   Lock lock(state_);
@@ -121,8 +136,11 @@ void Link::retire(spi::SegmentId id) noexcept {
 
 std::uint32_t Link::attend() noexcept {
   if (inherited()) return 0;
+  std::shared_ptr<LinkObserver> observer;
   {
     Lock lock(state_);
+    attending_ = true;
+    observer = observer_.lock();
     if (reading_) {
       watcher_passed_ = true;
     } else if (!ended_) {
@@ -135,14 +153,16 @@ std::uint32_t Link::attend() noexcept {
     }
   }
   pay_debts();
+  if (observer) observer->link_changed();
   Dropped dropped;
   const Lock lock(state_);
+  attending_ = false;
   if (closed_ && told_closed_ && lender_.live() + borrower_.held() + borrower_.to_release() == 0) {
     // Nobody here needs the connection. Its end gives the peer back what it has sent and this side has not read.
     end(std::make_exception_ptr(Error(Errc::closed, "ipc::Channel: the channel is closed")), dropped);
   }
   if (ended_) return 0;
-  const bool waits = lender_.live() != 0 || (closed_ && borrower_.held() != 0);
+  const bool waits = lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
   watched_ = waits && !watcher_passed_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
 }

@@ -31,6 +31,16 @@ struct Outgoing {
   std::span<const std::byte> payload;
 };
 
+/// Hears of a connection whose user waits in no call.
+class LinkObserver {
+ public:
+  /// The peer may have said something, or be gone. Called on a thread of the library, without locks.
+  virtual void link_changed() noexcept = 0;
+
+ protected:
+  ~LinkObserver() = default;
+};
+
 class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(spi::UniqueFd socket, std::uint32_t window);
@@ -42,6 +52,22 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline);
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
+
+  // For an owner that has much to send and never waits for the peer.
+
+  /// What the peer takes and has at a moment.
+  struct Capacity {
+    std::uint32_t room;  ///< so many buffers can be sent now; 0 before the peer's greeting
+    std::size_t lent;    ///< so many have not come back
+    bool left;           ///< the peer takes no more
+    bool ended;          ///< the connection is over, and everything has come back
+  };
+  [[nodiscard]] Capacity capacity();
+  /// Have the library attend to the connection from now on, and tell `observer` each time.
+  void observe(std::weak_ptr<LinkObserver> observer);
+  /// Send as many of the buffers, which can be shared, as the peer takes at once. Return how many: fewer than all only
+  /// if there was no room; the observer hears when there may be. Throws what send() throws.
+  std::size_t try_send(std::span<const Outgoing> buffers, const Stream& stream);
 
   // For others than the user's calls.
 
@@ -84,6 +110,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void await_turn(Lock& lock, const Deadline& deadline);
   std::size_t compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream);
   void compose_debts();
+  void await_room_in_socket() noexcept;
   void sent() noexcept;
   void unsent(Dropped& dropped) noexcept;
   void put_on_socket(Lock& lock, const Deadline& deadline);
@@ -109,9 +136,12 @@ class Link : public std::enable_shared_from_this<Link> {
   Borrower<ForeignMemory> borrower_;
   std::deque<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
+  std::weak_ptr<LinkObserver> observer_;
+  bool observed_ = false;
   std::exception_ptr ended_;            // why nothing goes over the socket any more
   bool sending_ = false;                // some thread makes a packet, and will look for debts before it is done
   bool reading_ = false;                // some thread reads, or waits for something to read
+  bool attending_ = false;              // the watcher is in attend(), and will look at full_ before it leaves
   bool watched_ = false;                // the watcher reads when something comes
   bool watcher_passed_ = false;         // the watcher left the reading to that thread
   bool greeted_ = false;                // the peer has said Hello

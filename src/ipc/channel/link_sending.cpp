@@ -48,6 +48,27 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
   return done;
 }
 
+std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {
+  const Deadline now(std::chrono::milliseconds{0});
+  for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
+  const bool waits = !stream.record().done();
+  std::size_t done = 0;
+  try {
+    while (done < buffers.size() && capacity().room != 0) done += send_some(buffers.subspan(done), waits, stream, now);
+  } catch (const Error& error) {
+    if (error.code() != Errc::timed_out) throw;
+    await_room_in_socket();
+  }
+  return done;
+}
+
+// Have the watcher come back when the socket takes more. It looks by itself if it is here already.
+void Link::await_room_in_socket() noexcept {
+  const Lock lock(state_);
+  full_ = true;
+  if (!attending_) ask_watcher();
+}
+
 // Send one packet. Return how many buffers it has: none if another thread was faster.
 std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream,
                             const Deadline& deadline) {
@@ -184,7 +205,10 @@ void Link::pay_debts() noexcept {
     } catch (const std::exception&) {  // no memory; the next call tries again
       return unsent(dropped);
     }
-    if (packet_.empty()) return;
+    if (packet_.empty()) {
+      full_ = false;
+      return;
+    }
     sending_ = true;
     lock.unlock();
     const auto count = send_packet(socket_.get(), packet_.bytes(), {}, false);

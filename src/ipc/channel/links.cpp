@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/channel/links.hpp"
 
+#include <sys/socket.h>
+
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/fork_mutex.hpp"
 #include "base/never_ends.hpp"
 #include "device/segment_ends.hpp"
+#include "ipc/file_pairs.hpp"
 #include "ipc/lent_out.hpp"
 #include "memory/lent.hpp"
+#include "weir/error.hpp"
 
 namespace weir::detail::channel {
 namespace {
@@ -41,6 +46,14 @@ class Listed final : public Link {
 };
 
 }  // namespace
+
+void check_socket(const char* operation, int socket) {
+  if (!is_unix_socket(socket, SOCK_SEQPACKET))
+    throw Error(Errc::invalid_argument,
+                std::string(operation) + ": file " + std::to_string(socket) +
+                    " is not a connected Unix-domain socket of type SOCK_SEQPACKET; use Channel::make_sockets, or "
+                    "socket(AF_UNIX, SOCK_SEQPACKET, 0)");
+}
 
 std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
   answer_for_segment_ends(&tell_of_end);

@@ -10,6 +10,9 @@
 
 namespace weir::detail::channel {
 
+/// Throw invalid_argument, in the name of `operation`, for what is no socket that a link can speak over.
+void check_socket(const char* operation, int socket);
+
 /// Make a link over a connected socket, and greet the peer.
 [[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window);
 

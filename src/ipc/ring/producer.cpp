@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/ring/producer.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/forks.hpp"
+#include "ipc/channel/links.hpp"
+#include "ipc/ring/greeting.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/block.hpp"
+
+namespace weir::detail::ring {
+
+Producer::Producer(MemoryResource& resource, ipc::RingOptions options)
+    : options_(std::move(options)), slots_(Slots::make(resource, options_.slots, options_.slot_bytes)),
+      process_(fork_generation) {}
+
+bool Producer::inherited() const noexcept { return process_ != fork_generation; }
+
+void Producer::check(const char* operation) const {
+  if (closed_) throw Error(Errc::closed, std::string("ipc::RingProducer::") + operation + ": the ring is closed");
+}
+
+// The ends of frames and the failure sink may take locks of anybody.
+Producer::After::~After() {
+  if (!failure) return;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    report({error.code(), "ipc::RingProducer", error.what()});
+  } catch (const std::exception& error) {
+    report({{}, "ipc::RingProducer", error.what()});
+  }
+}
+
+std::uint64_t Producer::add(spi::UniqueFd socket) {
+  channel::check_socket("ipc::RingProducer::add_consumer", socket.get());
+  std::shared_ptr<channel::Link> link;
+  std::uint64_t id = 0;
+  {
+    const std::scoped_lock lock(serving_);
+    check("add_consumer");
+    const std::size_t needed = (consumers_.size() + 1) * options_.per_consumer + 1;
+    if (options_.policy == ipc::RingPolicy::drop_oldest && needed > options_.slots)
+      throw Error(Errc::invalid_argument,
+                  "ipc::RingProducer::add_consumer: consumer " + std::to_string(consumers_.size() + 1) + ", each with up to " +
+                      std::to_string(options_.per_consumer) + " slots, needs a ring of " + std::to_string(needed) +
+                      " slots, and this one has " + std::to_string(options_.slots) +
+                      "; make the ring with more slots, or with fewer per consumer");
+    link = channel::make_link(std::move(socket), 1);
+    id = ++last_id_;
+    consumers_.push_back({.id = id, .link = link, .next = next_});
+  }
+  link->observe(weak_from_this());
+  return id;
+}
+
+void Producer::remove(std::uint64_t id) {
+  After after;
+  {
+    const std::scoped_lock lock(serving_);
+    for (Consumer& consumer : consumers_) {
+      if (consumer.id == id) consumer.link->close();
+    }
+    serve_all(nullptr, after);
+  }
+  slots_->nudge();
+}
+
+Buffer Producer::acquire(const Stream& stream, const channel::Deadline& deadline) {
+  (void)stream.state();
+  bool may_drop = options_.policy == ipc::RingPolicy::drop_oldest;
+  for (;;) {
+    const auto seen = slots_->news();
+    {
+      const std::scoped_lock lock(serving_);
+      check("acquire");
+    }
+    if (auto slot = slots_->try_take(stream)) return *std::move(slot);
+    if (may_drop && drop_one()) {
+      may_drop = false;  // that one becomes free, if only after work that is still running
+      continue;
+    }
+    if (!slots_->wait(seen, deadline)) refuse_slot();
+  }
+}
+
+// The slots and what the caller may do about them.
+void Producer::refuse_slot() const {
+  const auto now = stats();
+  std::size_t held = 0;
+  for (const auto& consumer : now.consumers) held += consumer.held;
+  throw Error(Errc::timed_out, "ipc::RingProducer::acquire: none of " + std::to_string(options_.slots) +
+                                   " slots became free in time: " + std::to_string(now.waiting) +
+                                   " frames have not been sent to all of " + std::to_string(now.consumers.size()) +
+                                   " consumers, which hold " + std::to_string(held) +
+                                   "; others are in use here. Wait longer, or make the ring with more slots");
+}
+
+void Producer::check(const ipc::Parcel& frame) const {
+  (void)frame.buffer.location();  // throws closed
+  if (!slots_->owns(frame.buffer) || frame.buffer.size() == 0)
+    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: " + std::to_string(frame.buffer.size()) +
+                                            " bytes that are no slot of this ring; publish what acquire returned, or a slice of it");
+  if (options_.layout && frame.buffer.size() < options_.layout->bytes_needed())
+    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: " + std::to_string(frame.buffer.size()) +
+                                            " bytes are less than the ring's layout needs");
+  if (frame.payload.size() > ipc::RingProducer::most_payload)
+    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: a payload of " + std::to_string(frame.payload.size()) +
+                                            " bytes; it may have " + std::to_string(ipc::RingProducer::most_payload));
+}
+
+std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& stream) {
+  for (const ipc::Parcel& frame : frames) check(frame);
+  std::vector<Waiting> made;
+  made.reserve(frames.size());
+  for (const ipc::Parcel& frame : frames) {
+    frame.buffer.use_on(stream);
+    made.push_back({0, frame.buffer.share(), encode_frame(frame.payload)});
+  }
+  After after;
+  std::uint64_t first = 0;
+  {
+    const std::scoped_lock lock(serving_);
+    check("publish");
+    first = next_;
+    const std::size_t before = waiting_.size();
+    try {
+      for (Waiting& frame : made) {
+        frame.sequence = first + (waiting_.size() - before);
+        number_frame(frame.payload, frame.sequence);
+        waiting_.push_back(std::move(frame));
+      }
+    } catch (...) {
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(before), waiting_.end());
+      throw;
+    }
+    next_ += frames.size();
+    for (ipc::Parcel& frame : frames) frame.buffer.close();
+    serve_all(&stream, after);
+  }
+  return first;
+}
+
+// What the peers said has been read: they may have room, they may have given something back, or be gone.
+void Producer::link_changed() noexcept {
+  {
+    After after;
+    const std::scoped_lock lock(serving_);
+    serve_all(nullptr, after);
+  }
+  slots_->nudge();
+}
+
+void Producer::serve_all(const Stream* stream, After& after) {
+  for (Consumer& consumer : consumers_) {
+    try {
+      serve(consumer, stream);
+    } catch (const Error& error) {
+      if (error.code() != Errc::peer_gone) after.failure = std::current_exception();  // of that one hears soon
+    } catch (...) {
+      after.failure = std::current_exception();
+    }
+  }
+  forget(after);
+}
+
+void Producer::serve(Consumer& consumer, const Stream* stream) {
+  for (;;) {
+    if (stream && consumer.greeted && consumer.next == next_) return;
+    const auto capacity = consumer.link->capacity();
+    consumer.left = capacity.left;
+    if (capacity.room == 0) return;
+    if (!consumer.greeted) {
+      if (!greet(consumer)) return;
+      continue;
+    }
+    if (capacity.lent >= options_.per_consumer) return;
+    const std::size_t most = std::min<std::size_t>(capacity.room, options_.per_consumer - capacity.lent);
+    if (send(consumer, most, stream) == 0) return;
+  }
+}
+
+bool Producer::greet(Consumer& consumer) {
+  const Buffer token = slots_->token();
+  const auto said = encode(Greeting{consumer.next, options_.layout});
+  const channel::Outgoing one{&token, said};
+  consumer.greeted = consumer.link->try_send({&one, 1}, slots_->idle()) != 0;
+  return consumer.greeted;
+}
+
+// Send up to `most` frames. Without a stream of the caller, a stream that has no other work carries the order.
+std::size_t Producer::send(Consumer& consumer, std::size_t most, const Stream* stream) {
+  std::vector<channel::Outgoing> some;
+  bool complete = true;
+  const auto begin = find(consumer.next);
+  for (auto frame = begin; frame != waiting_.end() && some.size() < most; ++frame) {
+    some.push_back({&frame->buffer, frame->payload});
+    complete = complete && (stream || frame->buffer.block()->uses_before(nullptr).empty());
+  }
+  if (some.empty()) return 0;
+  const auto sent = stream     ? consumer.link->try_send(some, *stream)
+                    : complete ? consumer.link->try_send(some, slots_->idle())
+                               : consumer.link->try_send(some, Stream(host_device()));
+  for (auto frame = begin; frame != begin + static_cast<std::ptrdiff_t>(sent); ++frame) {
+    consumer.missed += frame->sequence - consumer.next;
+    consumer.next = frame->sequence + 1;
+  }
+  return sent;
+}
+
+std::deque<Producer::Waiting>::const_iterator Producer::find(std::uint64_t sequence) const {
+  return std::ranges::lower_bound(waiting_, sequence, {}, &Waiting::sequence);
+}
+
+// Forget the consumers that are gone, and the frames that all others have been sent.
+void Producer::forget(After& after) {
+  std::uint64_t needed = next_;
+  for (auto consumer = consumers_.begin(); consumer != consumers_.end();) {
+    const auto now = consumer->link->capacity();
+    if (now.ended || (now.left && now.lent == 0)) {
+      consumer->link->close();
+      consumer = consumers_.erase(consumer);
+      continue;
+    }
+    if (!now.left) needed = std::min(needed, consumer->next);
+    ++consumer;
+  }
+  const auto over = static_cast<std::size_t>(std::as_const(*this).find(needed) - waiting_.begin());
+  try {
+    after.ended.reserve(over);
+  } catch (const std::bad_alloc&) {
+    return;  // they are forgotten the next time
+  }
+  for (std::size_t i = 0; i < over; ++i) {
+    after.ended.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+// Take back the oldest frame that nobody but the ring has.
+bool Producer::drop_one() {
+  After after;
+  const std::scoped_lock lock(serving_);
+  const auto oldest = std::ranges::find_if(
+      waiting_, [](const Waiting& frame) { return frame.buffer.block()->owners.load(std::memory_order_acquire) == 1; });
+  if (oldest == waiting_.end()) return false;
+  after.ended.push_back(std::move(*oldest));
+  waiting_.erase(oldest);
+  ++dropped_;
+  return true;
+}
+
+bool Producer::drain(const channel::Deadline& deadline) {
+  for (;;) {
+    const auto seen = slots_->news();
+    {
+      const std::scoped_lock lock(serving_);
+      check("drain");
+      if (waiting_.empty()) return true;
+    }
+    if (!slots_->wait(seen, deadline)) return false;
+  }
+}
+
+void Producer::close() noexcept {
+  std::deque<Waiting> unsent;
+  std::list<Consumer> consumers;
+  {
+    const std::scoped_lock lock(serving_);
+    if (std::exchange(closed_, true)) return;
+    unsent.swap(waiting_);
+    consumers.swap(consumers_);
+  }
+  for (const Consumer& consumer : consumers) consumer.link->close();
+  slots_->nudge();
+}
+
+ipc::RingStats Producer::stats() const {
+  ipc::RingStats stats;
+  const std::scoped_lock lock(serving_);
+  stats.free = slots_->free();
+  stats.waiting = waiting_.size();
+  stats.published = next_;
+  stats.dropped = dropped_;
+  for (const Consumer& consumer : consumers_) {
+    const auto now = consumer.link->capacity();
+    const auto waiting = now.left ? 0 : waiting_.end() - find(consumer.next);
+    stats.consumers.push_back({consumer.id, now.lent, static_cast<std::size_t>(waiting), consumer.missed});
+  }
+  return stats;
+}
+
+}  // namespace weir::detail::ring
