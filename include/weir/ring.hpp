@@ -139,10 +139,9 @@ struct WEIR_API Frame {
 
 /// Options of a ring's consumer.
 struct RingConsumerOptions {
-  /// Frames that the producer may send before they are asked for; 1 … 65 536. With 1 a slow consumer gets frames that
-  /// are as new as possible. With more, fewer calls of the system are needed for each; the producer's per_consumer
-  /// limits it, too.
-  std::uint32_t ahead = 2;
+  /// Frames that the producer may send before they are asked for; 1 … 65 536. The producer's per_consumer limits them,
+  /// too. With 1 a slow consumer gets frames that are as new as possible; from 4 on, each costs fewer calls of the system.
+  std::uint32_t ahead = 4;
 };
 
 /// An end of a ring that receives frames. One thread at a time may call `next`; `close` may be called at any time.

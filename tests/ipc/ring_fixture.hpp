@@ -51,6 +51,14 @@ class Rings : public OnMemory {
     while (producer.stats().free != wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     return producer.stats().free;
   }
+  /// Return what `next` throws once everything that was sent has been received.
+  [[nodiscard]] std::error_condition error_at_end(ipc::RingConsumer& consumer) const {
+    try {
+      for (;;) (void)consumer.next(stream, limit);
+    } catch (const Error& error) {
+      return error.code().default_error_condition();
+    }
+  }
 };
 
 }  // namespace weir::test

@@ -115,9 +115,11 @@ void Link::give_back(std::uint64_t number) noexcept {
   Lock lock(state_);
   borrower_.end(number);
   if (ended_) return;
-  const bool first = borrower_.to_release() == 1, many = borrower_.owes_much();
+  const bool first = borrower_.to_release() == 1;
+  // While more buffers are waiting here, releases are collected; else the peer may be waiting for this one.
+  const bool now = borrower_.owes_much() || (first && arrived_.empty());
   lock.unlock();
-  if (many) return pay_debts();
+  if (now) return pay_debts();
   if (first) ask_watcher();  // which tells of more, if more come until then
 }
 
