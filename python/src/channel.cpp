@@ -21,20 +21,6 @@ namespace {
 using ipc::Channel;
 using std::chrono::milliseconds;
 
-/// Call `attempt` with the time that it may take, until it does not time out or the patience is over.
-template <class Attempt>
-auto attempt_with(const Patience& patience, Attempt attempt) {
-  for (;;) {
-    const auto now = patience.left(Patience::slice);
-    try {
-      return without_gil([&] { return attempt(now); });
-    } catch (const Error& error) {
-      if (error.code() != Errc::timed_out || patience.is_over()) throw;
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
-}
-
 std::span<const std::byte> bytes_of(nb::bytes payload) {
   return {reinterpret_cast<const std::byte*>(payload.c_str()), payload.size()};
 }

@@ -11,6 +11,8 @@ namespace weir::python {
 void bind_channels(nb::module_& ipc);
 /// Add SetWriter and SetReader to weir.ipc.
 void bind_held_sets(nb::module_& ipc);
+/// Add the two ends of a ring to weir.ipc.
+void bind_rings(nb::module_& ipc);
 
 /// Return the file of a socket, or of what has a fileno(). Throws what Python raises.
 int socket_of(nb::handle socket);

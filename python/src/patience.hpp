@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bind.hpp"
 #include "integers.hpp"
 
 namespace weir::python {
@@ -38,5 +39,19 @@ class Patience {
  private:
   std::optional<Clock::time_point> end_;
 };
+
+/// Call `attempt` with the time that it may take, until it does not time out or the patience is over.
+template <class Attempt>
+auto attempt_with(const Patience& patience, Attempt attempt) {
+  for (;;) {
+    const auto now = patience.left(Patience::slice);
+    try {
+      return without_gil([&] { return attempt(now); });
+    } catch (const Error& error) {
+      if (error.code() != Errc::timed_out || patience.is_over()) throw;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
 
 }  // namespace weir::python

@@ -13,6 +13,11 @@ Sets of tensors outlive the process that made them, in a holder (`weir hold PATH
 
     weir.ipc.SetWriter(path, "weights").commit(tensors, stream=stream)   # one process, which may end then
     epoch, tensors = weir.ipc.SetReader(path, "weights").open(stream=stream)
+
+Frames for several readers go over a ring, whose slots are filled and read in place:
+
+    producer.publish(slot, stream=stream)                                # one process
+    with consumer.next(stream=stream) as frame: ...                      # each of the others
 """
 
 from ._weir import ipc as _ipc
@@ -22,8 +27,16 @@ ChannelStats = _ipc.ChannelStats
 Descriptor = _ipc.Descriptor
 SetReader = _ipc.SetReader
 SetWriter = _ipc.SetWriter
+Frame = _ipc.Frame
+RingConsumer = _ipc.RingConsumer
+RingConsumerStats = _ipc.RingConsumerStats
+RingProducer = _ipc.RingProducer
+RingStats = _ipc.RingStats
 open = _ipc.open
 receive = _ipc.receive
 send = _ipc.send
 
-__all__ = ["Channel", "ChannelStats", "Descriptor", "SetReader", "SetWriter", "open", "receive", "send"]
+__all__ = [
+    "Channel", "ChannelStats", "Descriptor", "Frame", "RingConsumer", "RingConsumerStats", "RingProducer", "RingStats",
+    "SetReader", "SetWriter", "open", "receive", "send",
+]

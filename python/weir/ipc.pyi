@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol, SupportsIndex
 
 from typing_extensions import Self
 
-from ._weir import Buffer, Stream, Tensor
+from ._weir import Buffer, MemoryResource, Stream, Tensor
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -122,6 +122,157 @@ class SetReader:
         """Return (epoch, dict of tensors) of the newest epoch, once that is greater than `newer_than`. The tensors are
         read-only and usable on `stream` at once. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: timed_out,
         peer_gone, corrupt_descriptor."""
+
+class RingConsumerStats:
+    """What one consumer of a ring has."""
+
+    @property
+    def id(self) -> int:
+        """What add_consumer returned."""
+
+    @property
+    def held(self) -> int:
+        """Slots that are on their way to it or held by it."""
+
+    @property
+    def waiting(self) -> int:
+        """Frames that it has not been sent yet."""
+
+    @property
+    def missed(self) -> int:
+        """Frames that were taken back before it was sent them."""
+
+class RingStats:
+    """What a ring's producer has at a moment."""
+
+    @property
+    def free(self) -> int:
+        """Slots that acquire() can return at once."""
+
+    @property
+    def waiting(self) -> int:
+        """Published frames that some consumer has not been sent yet."""
+
+    @property
+    def published(self) -> int:
+        """Frames so far."""
+
+    @property
+    def dropped(self) -> int:
+        """Frames that were taken back so far."""
+
+    @property
+    def consumers(self) -> list[RingConsumerStats]:
+        """A RingConsumerStats for each."""
+
+class RingProducer:
+    """The end of a ring that makes frames, which several other processes read in place. The connection to each is its
+    lease: when its process ends, all slots that it had are free."""
+
+    def __init__(
+        self,
+        resource: MemoryResource,
+        *,
+        slots: int = 8,
+        slot_bytes: int = 0,
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        dtype: object = None,
+        drop_oldest: bool = False,
+        per_consumer: int = 2,
+    ) -> None:
+        """Allocate the slots from an exportable resource. With `shape` and `dtype`, frames are tensors. Without
+        `drop_oldest`, acquire() waits for the slowest consumer; with it, that consumer misses frames. A consumer has at
+        most `per_consumer` slots."""
+
+    def add_consumer(self, socket: int | _HasFileno) -> int:
+        """Serve the consumer at the other end of a Unix-domain socket of type SOCK_SEQPACKET, of which this takes a
+        duplicate, from the next frame on. Return its number."""
+
+    def remove_consumer(self, id: int) -> None:
+        """Send nothing more to the consumer."""
+
+    def acquire(self, *, stream: Stream, timeout: float | None = None) -> Any:
+        """Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. `timeout` in
+        seconds; Ctrl-C ends the wait. Raises Error: timed_out, closed."""
+
+    def publish(self, slot: Buffer | Tensor, *, stream: Stream, payload: bytes = b"") -> int:
+        """Publish a slot as the next frame, with up to 248 bytes beside it, and close it here. Return its number. The
+        slot is used again once consumers, and arrays over it in this process, are gone. Never waits."""
+
+    def publish_all(self, frames: Sequence[tuple[Buffer | Tensor, bytes]], *, stream: Stream) -> int:
+        """The same for a list of (slot, payload), with as few system calls as possible. Return the first number."""
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Wait until every consumer has been sent every frame. Return False if `timeout` seconds passed first."""
+
+    @property
+    def stats(self) -> RingStats:
+        """What the ring and each consumer has."""
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of a slot."""
+
+    def close(self) -> None:
+        """Publish and send nothing any more. What consumers hold stays valid."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class Frame:
+    """What a consumer of a ring receives. Closing it gives the slot back."""
+
+    @property
+    def buffer(self) -> Buffer:
+        """Another owner of the slot."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """A tensor of the ring's shape over the slot."""
+
+    @property
+    def sequence(self) -> int:
+        """Number of the frame, counted by the producer."""
+
+    @property
+    def missed(self) -> int:
+        """Frames that this consumer missed right before this one."""
+
+    @property
+    def payload(self) -> bytes:
+        """Bytes of the producer's user."""
+
+    def close(self) -> None:
+        """Drop this owner of the slot, which goes back once buffers, tensors and arrays over it are gone, too."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class RingConsumer:
+    """An end of a ring that receives frames. One thread at a time may call next()."""
+
+    def __init__(self, socket: int | _HasFileno, *, ahead: int = 4) -> None:
+        """Speak over a socket, of which this takes a duplicate. The producer may send `ahead` frames before they are
+        asked for."""
+
+    def open(self, *, stream: Stream, timeout: float | None = None) -> None:
+        """Open the ring's memory, which the first next() does otherwise."""
+
+    def next(self, *, stream: Stream, timeout: float | None = None) -> Frame:
+        """Return the next frame, usable on `stream`. `timeout` in seconds; Ctrl-C ends the wait. Raises Error:
+        timed_out, peer_gone, corrupt_descriptor."""
+
+    def close(self) -> None:
+        """Receive nothing any more. Frames that are held stay valid."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
     """Send over a connected Unix-domain socket, in one message."""

@@ -72,65 +72,6 @@ TEST_P(Rings, SlotsComeBackWhenConsumersAreDone) {
   EXPECT_EQ(free_slots(producer, 1), 1U) << "a slot that was not published is free again";
 }
 
-TEST_P(Rings, AConsumersWorkComesBeforeTheEndOfItsFrame) {
-  RingProducer producer(resource, {.slots = 2, .slot_bytes = 600});
-  RingConsumer consumer = join(producer);
-  publish(producer, 0, stream);
-  publish(producer, 1, stream);
-  const Stream other(host_device());
-  Gate gate;
-  gate.hold(other);
-  ipc::Frame frame = consumer.next(stream, limit);
-  frame.buffer.fill(std::uint8_t{1}, other);
-  frame.buffer.close();
-  EXPECT_ERROR(producer.acquire(stream, 5ms), Errc::timed_out, "2 slots");
-  gate.open();
-  (void)producer.acquire(stream, limit);
-}
-
-TEST_P(Rings, TheConsumersStreamWaitsForTheProducers) {
-  RingProducer producer(resource, {.slots = 4, .slot_bytes = 600});
-  RingConsumer consumer = join(producer);
-  const Stream making(device()), other(device());
-  Gate gate;
-  gate.hold(making);
-  for (std::uint32_t i = 0; i < 3; ++i) publish(producer, i, making);  // the last one is sent later, by the library
-  std::vector<ipc::Frame> frames;
-  std::vector<Bytes> seen(3, Bytes(600));
-  for (std::size_t i = 0; i < 2; ++i) {
-    frames.push_back(consumer.next(other, limit));
-    frames[i].buffer.copy_to(std::span(seen[i]), other);
-  }
-  EXPECT_FALSE(other.done());
-  frames.erase(frames.begin());
-  EXPECT_ERROR(consumer.next(other, 5ms), Errc::timed_out, "in time") << "the consumer still uses two slots";
-  gate.open();
-  frames.push_back(consumer.next(other, limit));
-  frames.back().buffer.copy_to(std::span(seen[2]), other);
-  other.synchronize();
-  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_BYTES(seen[i], pattern(600, i));
-}
-
-// One consumer stands still. The frame that it gets later was made on a stream that stands still, too.
-TEST_P(Rings, AFrameThatIsSentLaterIsWaitedFor) {
-  RingProducer producer(resource, {.slots = 4, .slot_bytes = 600, .per_consumer = 1});
-  RingConsumer consumer = join(producer);
-  publish(producer, 0, stream);
-  ipc::Frame first = consumer.next(stream, limit);
-  const Stream making(device()), other(device());
-  Gate gate;
-  gate.hold(making);
-  publish(producer, 1, making);
-  first.buffer.close();
-  const ipc::Frame frame = consumer.next(other, limit);
-  Bytes seen(600);
-  frame.buffer.copy_to(std::span(seen), other);
-  EXPECT_FALSE(other.done());
-  gate.open();
-  other.synchronize();
-  EXPECT_BYTES(seen, pattern(600, 1));
-}
-
 TEST_P(Rings, ASlowConsumerLosesTheOldest) {
   RingProducer producer(resource, {.slots = 6, .slot_bytes = 600, .policy = RingPolicy::drop_oldest});
   RingConsumer slow = join_open(producer);
@@ -238,6 +179,23 @@ TEST_P(Rings, OneCallPublishesMany) {
     EXPECT_EQ(frame.payload, payload(i % 249));
     EXPECT_BYTES(read(frame.buffer, stream), pattern(64, i));
   }
+}
+
+// The consumer says that it takes 256 frames, and nobody reads its socket.
+TEST_P(Rings, ASocketThatIsFullIsWaitedFor) {
+  RingProducer producer(resource, {.slots = 300, .slot_bytes = 64, .per_consumer = 300});
+  auto [mine, theirs] = ipc::Channel::make_sockets();
+  const int room = 32 << 10;
+  ASSERT_EQ(::setsockopt(mine.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  (void)producer.add_consumer(std::move(mine));
+  RingConsumer consumer(std::move(theirs), {.ahead = 256});
+  std::vector<ipc::Parcel> parcels;
+  for (std::uint32_t i = 0; i < 250; ++i) parcels.push_back({producer.acquire(stream), payload(248)});
+  consumer.open(stream, limit);
+  (void)producer.publish(parcels, stream);
+  EXPECT_FALSE(producer.drain(5ms));
+  for (std::uint32_t i = 0; i < 250; ++i) EXPECT_EQ(consumer.next(stream, limit).sequence, i);
+  EXPECT_TRUE(producer.drain(limit));
 }
 
 TEST_P(Rings, TheMemoryMayBePartOfAPool) {
