@@ -170,6 +170,7 @@ class RingLies : public Excludable {
     Channel liar(std::move(mine));
     RingConsumer consumer(std::move(theirs));
     for (const Bytes& payload : payloads) liar.send(buffer, stream, payload);
+    liar.close();
     const auto all = [&] {
       for (;;) (void)consumer.next(stream, std::chrono::seconds{30});
     };

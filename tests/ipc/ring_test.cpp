@@ -194,8 +194,10 @@ TEST_P(Rings, ASocketThatIsFullIsWaitedFor) {
   consumer.open(stream, limit);
   (void)producer.publish(parcels, stream);
   EXPECT_FALSE(producer.drain(5ms));
-  for (std::uint32_t i = 0; i < 250; ++i) EXPECT_EQ(consumer.next(stream, limit).sequence, i);
+  std::vector<ipc::Frame> held;  // so few that the consumer says nothing
+  for (std::uint32_t i = 0; i < 40; ++i) held.push_back(consumer.next(stream, limit));
   EXPECT_TRUE(producer.drain(limit));
+  for (std::uint32_t i = 40; i < 250; ++i) EXPECT_EQ(consumer.next(stream, limit).sequence, i);
 }
 
 TEST_P(Rings, TheMemoryMayBePartOfAPool) {
