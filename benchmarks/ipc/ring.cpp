@@ -69,9 +69,11 @@ void hand_over(benchmark::State& state) {
     RingProducer producer(shared(), {.slot_bytes = small});
     (void)producer.add_consumer(std::move(there));
     RingConsumer consumer(std::move(back));
+    ipc::Frame held;
     time_halves(state, [&] {
       (void)producer.publish(producer.acquire(stream), stream);
-      consumer.next(stream).buffer.close();
+      held.buffer.close();
+      held = consumer.next(stream);
     });
   }
 }
