@@ -61,6 +61,7 @@ std::string make(std::uint32_t count, const Stream& stream) {
   for (std::uint32_t i = 0; i < count; ++i) {
     Buffer slot = producer.acquire(stream, limit);
     slot.copy_from(pattern(bytes, i), stream);
+    stream.synchronize();  // a producer that is killed has left nothing unfinished
     (void)producer.publish(std::move(slot), stream);
   }
   write_line(lines, "made");
