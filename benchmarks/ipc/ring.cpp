@@ -118,7 +118,8 @@ void messages_bare(benchmark::State& state) {
   std::array<std::byte, small> bytes{};
   std::optional<Process> other(std::in_place, [&] {
     there.reset();
-    while (get(there_end.get(), bytes)) {}
+    while (get(there_end.get(), bytes)) {
+    }
   });
   there_end.reset();
   for (auto _ : state) put(there.get(), bytes);

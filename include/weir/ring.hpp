@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A ring of frames: one process fills them in shared memory, and several others read them there. Read channel.hpp first.
+// A ring of frames: one process fills them in shared memory, and several others read them there. Read channel.hpp
+// first.
 
 #include <chrono>
 #include <cstddef>
@@ -31,7 +32,7 @@ enum class RingPolicy {
 struct RingOptions {
   std::size_t slots = 8;       ///< frames that there is memory for; 2 … 65 536
   std::size_t slot_bytes = 0;  ///< bytes of the largest frame; with a layout, 0 stands for what the layout needs
-  RingPolicy policy = RingPolicy::block;
+  RingPolicy policy = RingPolicy::block;  ///< when no slot is free
   /// Most slots that one consumer may have at a time: frames that are on their way to it, and frames that it holds.
   /// Further ones stay with the producer until it gives one back. 1 … `slots`.
   std::size_t per_consumer = 2;
@@ -41,18 +42,18 @@ struct RingOptions {
 
 /// What one consumer of a ring has, as its producer sees it.
 struct RingConsumerStats {
-  std::uint64_t id = 0;       ///< what add_consumer returned
-  std::size_t held = 0;       ///< slots that are on their way to it or held by it
-  std::size_t waiting = 0;    ///< frames that it has not been sent yet
-  std::uint64_t missed = 0;   ///< frames that were taken back before it was sent them
+  std::uint64_t id = 0;      ///< what add_consumer returned
+  std::size_t held = 0;      ///< slots that are on their way to it or held by it
+  std::size_t waiting = 0;   ///< frames that it has not been sent yet
+  std::uint64_t missed = 0;  ///< frames that were taken back before it was sent them
 };
 
 /// What a ring's producer has at a moment.
 struct RingStats {
-  std::size_t free = 0;         ///< slots that `acquire` can return at once
-  std::size_t waiting = 0;      ///< published frames that some consumer has not been sent yet
-  std::uint64_t published = 0;  ///< frames so far
-  std::uint64_t dropped = 0;    ///< frames that were taken back so far
+  std::size_t free = 0;                        ///< slots that `acquire` can return at once
+  std::size_t waiting = 0;                     ///< published frames that some consumer has not been sent yet
+  std::uint64_t published = 0;                 ///< frames so far
+  std::uint64_t dropped = 0;                   ///< frames that were taken back so far
   std::vector<RingConsumerStats> consumers{};  ///< also those that have left and still hold something
 };
 
@@ -61,9 +62,9 @@ struct RingStats {
 /// lease: when its process ends, all slots that it had are free again at once.
 ///
 /// Nobody waits for a consumer, except `acquire` under RingPolicy::block, which waits for as long as its caller allows.
-/// Under RingPolicy::drop_oldest, a consumer that holds its frames for ever keeps `per_consumer` slots and nothing else,
-/// and add_consumer makes sure that the slots suffice: while the caller holds no other slot, `acquire` waits for no
-/// consumer. The frames that were sent ahead cannot be taken back, so a slow consumer sees up to
+/// Under RingPolicy::drop_oldest, a consumer that holds its frames for ever keeps `per_consumer` slots and nothing
+/// else, and add_consumer makes sure that the slots suffice: while the caller holds no other slot, `acquire` waits for
+/// no consumer. The frames that were sent ahead cannot be taken back, so a slow consumer sees up to
 /// RingConsumerOptions::ahead old frames before the newer ones.
 ///
 /// Consumers can write all slots, like every memory that is shared: see docs/ipc.md for who is trusted with what.
@@ -72,8 +73,8 @@ class WEIR_API RingProducer {
  public:
   static constexpr std::size_t most_payload = Channel::most_payload - 8;  ///< bytes beside one frame
 
-  /// Allocate the slots from `resource`, which must be exportable. Throws unsupported if it is not, invalid_argument for
-  /// bad options, OutOfMemory.
+  /// Allocate the slots from `resource`, which must be exportable. Throws unsupported if it is not, invalid_argument
+  /// for bad options, OutOfMemory.
   RingProducer(const ResourcePtr& resource, const RingOptions& options);
   /// Take over the ring of `other`.
   RingProducer(RingProducer&& other) noexcept;
@@ -117,7 +118,7 @@ class WEIR_API RingProducer {
 
   [[nodiscard]] const std::optional<Layout>& layout() const noexcept;  ///< as the options had it
   [[nodiscard]] std::size_t slot_bytes() const noexcept;               ///< of what `acquire` returns
-  [[nodiscard]] RingStats stats() const;
+  [[nodiscard]] RingStats stats() const;                               ///< of the ring and of each consumer
 
  private:
   struct State;
@@ -140,7 +141,8 @@ struct WEIR_API Frame {
 /// Options of a ring's consumer.
 struct RingConsumerOptions {
   /// Frames that the producer may send before they are asked for; 1 … 65 536. The producer's per_consumer limits them,
-  /// too. With 1 a slow consumer gets frames that are as new as possible; from 4 on, each costs fewer calls of the system.
+  /// too. With 1 a slow consumer gets frames that are as new as possible; from 4 on, each costs fewer calls of the
+  /// system.
   std::uint32_t ahead = 4;
 };
 
@@ -154,10 +156,10 @@ class WEIR_API RingConsumer {
   /// Open the ring's memory on the device of `stream`, if that device can open it, and learn its layout. The first
   /// `next` does so otherwise. Throws what `next` throws.
   void open(const Stream& stream, std::chrono::milliseconds timeout = Channel::endless);
-  /// Return the next frame, usable on `stream` at once: `stream` waits for the producer's work on it. Throws timed_out; peer_gone once the producer has ended or
-  /// closed the ring, and what it sent before has been received; corrupt_descriptor when it is no ring's producer or
-  /// broke the protocol; and what Channel::receive throws for memory that cannot be opened. Such a frame counts as
-  /// missed.
+  /// Return the next frame, usable on `stream` at once: `stream` waits for the producer's work on it. Throws timed_out;
+  /// peer_gone once the producer has ended or closed the ring, and what it sent before has been received;
+  /// corrupt_descriptor when it is no ring's producer or broke the protocol; and what Channel::receive throws for
+  /// memory that cannot be opened. Such a frame counts as missed.
   [[nodiscard]] Frame next(const Stream& stream, std::chrono::milliseconds timeout = Channel::endless);
   /// Receive nothing any more. Frames that are held stay valid.
   void close() noexcept { channel_.close(); }

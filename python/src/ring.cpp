@@ -113,8 +113,9 @@ void bind_producer(nb::module_& ipc) {
            nb::arg("slot_bytes") = usual.slot_bytes, nb::arg("shape").none() = nb::none(),
            nb::arg("dtype").none() = nb::none(), nb::arg("drop_oldest") = false,
            nb::arg("per_consumer") = usual.per_consumer,
-           nb::sig("def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
-                   "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2) -> None"),
+           nb::sig(
+               "def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
+               "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2) -> None"),
            "Allocate the slots. With `shape` and `dtype`, frames are tensors. Without `drop_oldest`, acquire() waits "
            "for the slowest consumer; with it, that consumer misses frames. A consumer has at most `per_consumer` "
            "slots.")
@@ -136,15 +137,17 @@ void bind_producer(nb::module_& ipc) {
                    "weir._weir.Buffer | weir._weir.Tensor"),
            "Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. `timeout` in "
            "seconds; Ctrl-C ends the wait. Raises Error: timed_out, closed.")
-      .def("publish", &publish, nb::arg("slot"), nb::kw_only(), nb::arg("stream"), nb::arg("payload") = nb::bytes("", 0),
-           "Publish a slot as the next frame, with up to 248 bytes beside it, and close it here. Return its number. The "
-           "slot is used again once consumers, and arrays over it in this process, are gone. Never waits.")
+      .def(
+          "publish", &publish, nb::arg("slot"), nb::kw_only(), nb::arg("stream"), nb::arg("payload") = nb::bytes("", 0),
+          "Publish a slot as the next frame, with up to 248 bytes beside it, and close it here. Return its number. The "
+          "slot is used again once consumers, and arrays over it in this process, are gone. Never waits.")
       .def("publish_all", &publish_all, nb::arg("frames"), nb::kw_only(), nb::arg("stream"),
            "The same for a list of (slot, payload), with as few system calls as possible. Return the first number.")
       .def("drain", &drain, nb::arg("timeout") = nb::none(),
            "Wait until every consumer has been sent every frame. Return False if `timeout` seconds passed first.")
-      .def_prop_ro("stats", [](const RingProducer& ring) { return without_gil([&] { return ring.stats(); }); },
-                   "What the ring and each consumer has.")
+      .def_prop_ro(
+          "stats", [](const RingProducer& ring) { return without_gil([&] { return ring.stats(); }); },
+          "What the ring and each consumer has.")
       .def_prop_ro("slot_bytes", &RingProducer::slot_bytes, "Bytes of a slot.")
       .def("close", nb::overload_cast<RingProducer&>(&close),
            "Publish and send nothing any more. What consumers hold stays valid.")
@@ -154,17 +157,20 @@ void bind_producer(nb::module_& ipc) {
 
 void bind_consumer(nb::module_& ipc) {
   nb::class_<Frame>(ipc, "Frame", "What a consumer of a ring receives. Closing it gives the slot back.")
-      .def_prop_ro("buffer", [](const Frame& frame) { return frame.buffer.share(); }, "Another owner of the slot.")
+      .def_prop_ro(
+          "buffer", [](const Frame& frame) { return frame.buffer.share(); }, "Another owner of the slot.")
       .def_prop_ro("tensor", &Frame::tensor, "A tensor of the ring's shape over the slot.")
       .def_ro("sequence", &Frame::sequence, "Number of the frame, counted by the producer.")
       .def_ro("missed", &Frame::missed, "Frames that this consumer missed right before this one.")
-      .def_prop_ro("payload",
-                   [](const Frame& frame) {
-                     return nb::bytes(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
-                   },
-                   "Bytes of the producer's user.")
-      .def("close", [](Frame& frame) { without_gil([&] { frame.buffer.close(); }); },
-           "Drop this owner of the slot, which goes back once buffers, tensors and arrays over it are gone, too.")
+      .def_prop_ro(
+          "payload",
+          [](const Frame& frame) {
+            return nb::bytes(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+          },
+          "Bytes of the producer's user.")
+      .def(
+          "close", [](Frame& frame) { without_gil([&] { frame.buffer.close(); }); },
+          "Drop this owner of the slot, which goes back once buffers, tensors and arrays over it are gone, too.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Frame& frame, const nb::args&) { without_gil([&] { frame.buffer.close(); }); });
   nb::class_<RingConsumer>(ipc, "RingConsumer", "An end of a ring that receives frames.")
@@ -181,7 +187,8 @@ void bind_consumer(nb::module_& ipc) {
       .def("next", &next, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
            "Return the next frame, usable on `stream`. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: "
            "timed_out, peer_gone, corrupt_descriptor.")
-      .def("close", nb::overload_cast<RingConsumer&>(&close), "Receive nothing any more. Frames that are held stay valid.")
+      .def("close", nb::overload_cast<RingConsumer&>(&close),
+           "Receive nothing any more. Frames that are held stay valid.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](RingConsumer& ring, const nb::args&) { close(ring); });
 }

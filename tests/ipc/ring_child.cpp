@@ -35,7 +35,8 @@ std::string read_all(std::size_t count, const Stream& stream) {
   write_line(lines, "open");
   for (std::uint32_t i = 0; i < count; ++i) {
     const ipc::Frame frame = consumer.next(stream, limit);
-    if (frame.sequence != i || frame.missed != 0) return "frame " + std::to_string(frame.sequence) + " at " + std::to_string(i);
+    if (frame.sequence != i || frame.missed != 0)
+      return "frame " + std::to_string(frame.sequence) + " at " + std::to_string(i);
     const auto same = same_bytes(read(frame.buffer, stream), pattern(bytes, i));
     if (!same) return std::string("frame: ") + same.message();
   }
@@ -56,7 +57,8 @@ std::string make(std::uint32_t count, const Stream& stream) {
   for (const KindInfo& known : stream.device().kinds()) {
     if (known.exportable) kind = known.kind;
   }
-  ipc::RingProducer producer(make_resource(stream.device(), kind, {.exportable = true}), {.slots = 4, .slot_bytes = bytes});
+  ipc::RingProducer producer(make_resource(stream.device(), kind, {.exportable = true}),
+                             {.slots = 4, .slot_bytes = bytes});
   (void)producer.add_consumer(socket_of_ring());
   for (std::uint32_t i = 0; i < count; ++i) {
     Buffer slot = producer.acquire(stream, limit);

@@ -25,7 +25,8 @@ class Rings : public OnMemory {
     return ipc::RingConsumer(std::move(theirs), options);
   }
   /// The same, with nothing sent ahead.
-  [[nodiscard]] ipc::RingConsumer join_open(ipc::RingProducer& producer, const ipc::RingConsumerOptions& options = {}) const {
+  [[nodiscard]] ipc::RingConsumer join_open(ipc::RingProducer& producer,
+                                            const ipc::RingConsumerOptions& options = {}) const {
     ipc::RingConsumer consumer = join(producer, options);
     consumer.open(stream, limit);
     const auto deadline = std::chrono::steady_clock::now() + limit;

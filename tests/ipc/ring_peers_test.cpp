@@ -47,7 +47,8 @@ TEST_P(RingProcesses, ThreeReadersGetEveryFrame) {
   Child first = spawn("read", 60), second = spawn("read", 60), third = spawn("read", 60);
   for (const Child* child : {&first, &second, &third}) {
     (void)producer.add_consumer(connect(*child));
-    EXPECT_EQ(child->line(), "open");  // one after the other: Mesa's CPU driver moves the position of the file they share
+    EXPECT_EQ(child->line(),
+              "open");  // one after the other: Mesa's CPU driver moves the position of the file they share
   }
   for (std::uint32_t i = 0; i < 60; ++i) publish(producer, i, stream);
   for (Child* child : {&first, &second, &third}) {
@@ -205,7 +206,8 @@ TEST_F(RingLies, AreRefused) {
 
 // It says that it takes frames, and takes none; it sends buffers, which nobody receives; and it says what is no packet.
 TEST_F(RingLies, OfAConsumerEndItsConnectionAlone) {
-  RingProducer producer(host::make_shared_resource(), {.slots = 8, .slot_bytes = 64, .policy = RingPolicy::drop_oldest});
+  RingProducer producer(host::make_shared_resource(),
+                        {.slots = 8, .slot_bytes = 64, .policy = RingPolicy::drop_oldest});
   auto [mine, theirs] = Channel::make_sockets();
   auto [junk_mine, junk] = Channel::make_sockets();
   (void)producer.add_consumer(std::move(mine));
@@ -214,7 +216,8 @@ TEST_F(RingLies, OfAConsumerEndItsConnectionAlone) {
   sender.send(buffer, stream);
   ASSERT_EQ(::send(junk.get(), "junk", 4, 0), 4);
   const auto deadline = std::chrono::steady_clock::now() + 30s;
-  while (producer.stats().consumers.size() != 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (producer.stats().consumers.size() != 1 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   EXPECT_EQ(producer.stats().consumers.size(), 1U) << "junk is no packet";
   for (int i = 0; i < 30; ++i) (void)producer.publish(producer.acquire(stream, 30s), stream);
   EXPECT_LE(producer.stats().consumers.at(0).held, 2U);
@@ -240,7 +243,8 @@ TEST(RingArguments, AreChecked) {
   RingProducer producer(memory, {.slots = 3, .slot_bytes = 100}), other(memory, {.slots = 3, .slot_bytes = 100});
   EXPECT_ERROR(producer.add_consumer(spi::UniqueFd{}), Errc::invalid_argument, "add_consumer");
   EXPECT_ERROR(producer.add_consumer(std::move(socket_pair(SOCK_STREAM).first)), Errc::invalid_argument, "SEQPACKET");
-  EXPECT_ERROR((RingConsumer(std::move(Channel::make_sockets().first), {.ahead = 0})), Errc::invalid_argument, "window");
+  EXPECT_ERROR((RingConsumer(std::move(Channel::make_sockets().first), {.ahead = 0})), Errc::invalid_argument,
+               "window");
   EXPECT_ERROR(producer.acquire_tensor(stream), Errc::invalid_argument, "no layout");
   EXPECT_ERROR(producer.publish(other.acquire(stream), stream), Errc::invalid_argument, "no slot");
   EXPECT_ERROR(producer.publish(memory->allocate(100, stream), stream), Errc::invalid_argument, "no slot");

@@ -16,7 +16,8 @@ std::chrono::milliseconds left(const detail::channel::Deadline& deadline) {
 }  // namespace
 
 Tensor Frame::tensor() const {
-  if (!layout) throw Error(Errc::invalid_argument, "ipc::Frame::tensor: the ring has no layout; name one with Buffer::view");
+  if (!layout)
+    throw Error(Errc::invalid_argument, "ipc::Frame::tensor: the ring has no layout; name one with Buffer::view");
   return {buffer.share(), *layout};
 }
 
@@ -46,7 +47,8 @@ Frame RingConsumer::next(const Stream& stream, std::chrono::milliseconds timeout
     frame.sequence = detail::ring::take_sequence(parcel.payload);
     frame.payload = std::move(parcel.payload);
     if (frame.sequence < expected_) detail::ring::corrupt("a frame comes after a later one");
-    if (layout_ && layout_->bytes_needed() > frame.buffer.size()) detail::ring::corrupt("a frame is smaller than its layout");
+    if (layout_ && layout_->bytes_needed() > frame.buffer.size())
+      detail::ring::corrupt("a frame is smaller than its layout");
     frame.missed = frame.sequence - std::exchange(expected_, frame.sequence + 1);
     return frame;
   } catch (...) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The bytes of a ring beside the buffers of a channel (docs/channel-protocol.md). The first buffer that a producer lends
-// brings a greeting as its payload, and names memory of no meaning. Every further one is a frame, whose payload begins
-// with its sequence number. Nothing of these bytes is trusted.
+// The bytes of a ring beside the buffers of a channel (docs/channel-protocol.md). The first buffer that a producer
+// lends brings a greeting as its payload, and names memory of no meaning. Every further one is a frame, whose payload
+// begins with its sequence number. Nothing of these bytes is trusted.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::size_t sequence_bytes = 8;  ///< before a frame's payload
 
 /// What a consumer learns before the first frame.
 struct Greeting {
-  std::uint64_t first = 0;           ///< the sequence number with which it begins
+  std::uint64_t first = 0;         ///< the sequence number with which it begins
   std::optional<Layout> layout{};  ///< of each frame
 };
 

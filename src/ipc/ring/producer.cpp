@@ -13,7 +13,8 @@
 namespace weir::detail::ring {
 
 Producer::Producer(MemoryResource& resource, ipc::RingOptions options)
-    : options_(std::move(options)), slots_(Slots::make(resource, options_.slots, options_.slot_bytes)),
+    : options_(std::move(options)),
+      slots_(Slots::make(resource, options_.slots, options_.slot_bytes)),
       process_(fork_generation) {}
 
 bool Producer::inherited() const noexcept { return process_ != fork_generation; }
@@ -32,9 +33,9 @@ std::uint64_t Producer::add(spi::UniqueFd socket) {
     const std::size_t needed = (consumers_.size() + 1) * options_.per_consumer + 1;
     if (options_.policy == ipc::RingPolicy::drop_oldest && needed > options_.slots)
       throw Error(Errc::invalid_argument,
-                  "ipc::RingProducer::add_consumer: consumer " + std::to_string(consumers_.size() + 1) + ", each with up to " +
-                      std::to_string(options_.per_consumer) + " slots, needs a ring of " + std::to_string(needed) +
-                      " slots, and this one has " + std::to_string(options_.slots) +
+                  "ipc::RingProducer::add_consumer: consumer " + std::to_string(consumers_.size() + 1) +
+                      ", each with up to " + std::to_string(options_.per_consumer) + " slots, needs a ring of " +
+                      std::to_string(needed) + " slots, and this one has " + std::to_string(options_.slots) +
                       "; make the ring with more slots, or with fewer per consumer");
     link = channel::make_link(std::move(socket), 1);
     id = ++last_id_;
@@ -88,14 +89,16 @@ void Producer::refuse_slot() const {
 void Producer::check(const ipc::Parcel& frame) const {
   (void)frame.buffer.location();  // throws closed
   if (!slots_->owns(frame.buffer) || frame.buffer.size() == 0)
-    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: " + std::to_string(frame.buffer.size()) +
-                                            " bytes that are no slot of this ring; publish what acquire returned, or a slice of it");
+    throw Error(Errc::invalid_argument,
+                "ipc::RingProducer::publish: " + std::to_string(frame.buffer.size()) +
+                    " bytes that are no slot of this ring; publish what acquire returned, or a slice of it");
   if (options_.layout && frame.buffer.size() < options_.layout->bytes_needed())
     throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: " + std::to_string(frame.buffer.size()) +
                                             " bytes are less than the ring's layout needs");
   if (frame.payload.size() > ipc::RingProducer::most_payload)
-    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: a payload of " + std::to_string(frame.payload.size()) +
-                                            " bytes; it may have " + std::to_string(ipc::RingProducer::most_payload));
+    throw Error(Errc::invalid_argument, "ipc::RingProducer::publish: a payload of " +
+                                            std::to_string(frame.payload.size()) + " bytes; it may have " +
+                                            std::to_string(ipc::RingProducer::most_payload));
 }
 
 std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& stream) {

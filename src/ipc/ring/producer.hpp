@@ -46,7 +46,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
   struct Consumer {
     std::uint64_t id;
     std::shared_ptr<channel::Link> link;
-    std::uint64_t next;         // the first frame that it has not been sent
+    std::uint64_t next;  // the first frame that it has not been sent
     std::uint64_t missed = 0;
     bool greeted = false, left = false;
   };
@@ -76,7 +76,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
   const std::shared_ptr<Slots> slots_;
   const std::uint32_t process_;
 
-  mutable std::mutex serving_;  // before the locks of the links and of the slots
+  mutable std::mutex serving_;   // before the locks of the links and of the slots
   std::deque<Waiting> waiting_;  // by sequence
   std::list<Consumer> consumers_;
   std::uint64_t next_ = 0, last_id_ = 0, dropped_ = 0;

@@ -25,7 +25,8 @@ RingOptions checked(const ResourcePtr& resource, RingOptions options) {
   if (options.slots < 2 || options.slots > most_slots)
     refuse(std::to_string(options.slots) + " slots; a ring may have 2 to " + std::to_string(most_slots));
   if (options.per_consumer == 0 || options.per_consumer > options.slots)
-    refuse(std::to_string(options.per_consumer) + " slots per consumer; it may have 1 to all " + std::to_string(options.slots));
+    refuse(std::to_string(options.per_consumer) + " slots per consumer; it may have 1 to all " +
+           std::to_string(options.slots));
   if (options.layout) {
     const std::size_t dimensions = options.layout->shape.size();
     if (dimensions > detail::ring::most_dimensions || options.layout->strides.size() != dimensions)

@@ -29,8 +29,13 @@ std::shared_ptr<Slots> Slots::make(MemoryResource& resource, std::size_t count, 
 }
 
 Slots::Slots(Buffer memory, Stream home, std::size_t count, std::size_t bytes, std::size_t stride)
-    : ForeignResource(memory.device().state(), "ring", true, true), memory_(std::move(memory)), home_(std::move(home)),
-      bytes_(bytes), stride_(stride), process_(fork_generation), all_(std::make_unique<Slot[]>(count)) {
+    : ForeignResource(memory.device().state(), "ring", true, true),
+      memory_(std::move(memory)),
+      home_(std::move(home)),
+      bytes_(bytes),
+      stride_(stride),
+      process_(fork_generation),
+      all_(std::make_unique<Slot[]>(count)) {
   free_.reserve(count);
   for (std::size_t i = count; i-- > 0;) {
     all_[i].slots = this;
@@ -45,8 +50,8 @@ std::optional<Buffer> Slots::try_take(const Stream& stream) {
   try {
     memory_.order_after_uses(stream);
     const auto place = memory_.location();
-    spi::Block& block =
-        make_block(spi::Ref<spi::Segment>::retain(place.segment), place.offset + *index * stride_, bytes_, bytes_, home_);
+    spi::Block& block = make_block(spi::Ref<spi::Segment>::retain(place.segment), place.offset + *index * stride_,
+                                   bytes_, bytes_, home_);
     BlockStore::tag(block) = &all_[*index];
     return Buffer(block);
   } catch (...) {
