@@ -11,8 +11,8 @@ namespace weir::detail::channel {
 
 /// Buffers and segments that a peer has given back. Their ends may take locks of anybody.
 struct Link::Dropped {
-  std::vector<Buffer> lent;
-  std::vector<Lender<Buffer>::Slot> all_lent;
+  std::vector<Lent> lent;
+  std::vector<Lender<Lent>::Slot> all_lent;
   decltype(std::declval<Borrower<ForeignMemory>>().end()) all_foreign;
   std::vector<ForeignMemory> foreign;
   std::deque<Arrived> arrived;

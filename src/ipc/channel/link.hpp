@@ -29,6 +29,13 @@ namespace weir::detail::channel {
 struct Outgoing {
   const Buffer* buffer;
   std::span<const std::byte> payload;
+  std::shared_ptr<const void> mark = {};  ///< kept until the peer has given the buffer back
+};
+
+/// A buffer that the peer has, and the mark of its Outgoing.
+struct Lent {
+  Buffer buffer;
+  std::shared_ptr<const void> mark;
 };
 
 /// Hears of a connection whose user waits in no call.
@@ -52,6 +59,9 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline);
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
+  /// Read what has come, without waiting for the peer. A thread that waits in a call is waited for, so this is for
+  /// connections where only the watcher does anything else.
+  void look() noexcept;
 
   // For an owner that has much to send and never waits for the peer.
 
@@ -125,14 +135,14 @@ class Link : public std::enable_shared_from_this<Link> {
   PacketWriter packet_;
   std::vector<spi::UniqueFd> files_;      // beside the packet
   std::vector<std::uint64_t> lent_now_;   // in the packet
-  std::vector<Buffer> undone_;            // has room for as many
+  std::vector<Lent> undone_;            // has room for as many
   std::vector<spi::SegmentId> told_now_;  // for the first time, in the packet
   std::size_t retired_now_ = 0;
   bool greets_now_ = false, leaves_now_ = false;
 
   std::mutex state_;
   std::condition_variable changed_;
-  Lender<Buffer> lender_;
+  Lender<Lent> lender_;
   Borrower<ForeignMemory> borrower_;
   std::deque<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told

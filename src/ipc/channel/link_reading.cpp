@@ -44,6 +44,20 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
   if (std::exchange(watcher_passed_, false)) ask_watcher();
 }
 
+void Link::look() noexcept {
+  if (inherited()) return;
+  Lock lock(state_);
+  changed_.wait(lock, [this] { return !reading_; });
+  if (ended_) return;
+  reading_ = true;
+  lock.unlock();
+  read();
+  lock.lock();
+  reading_ = false;
+  changed_.notify_all();
+  if (std::exchange(watcher_passed_, false)) ask_watcher();
+}
+
 // Read what has come. The caller has set reading_.
 void Link::read() noexcept {
   constexpr int at_once = 16;  // packets; a peer that sends without end gets no thread for itself

@@ -141,7 +141,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
     }
     lent_now_.push_back(0);
     undone_.reserve(lent_now_.capacity());
-    lent_now_.back() = lender_.lend(buffer.share());
+    lent_now_.back() = lender_.lend({buffer.share(), buffers[count].mark});
     (void)packet_.add(Grant{lent_now_.back(), told.number, waits, place.offset, buffer.size(), buffers[count].payload});
   }
   return count;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tensors that other processes get by name. Read channel.hpp first, which says what lending means; next, client.hpp.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weir/export.hpp"
+#include "weir/fwd.hpp"
+#include "weir/names.hpp"
+
+namespace weir::ipc {
+
+/// Options of a server. Each is a bound on what strangers can make it do.
+struct ServerOptions {
+  /// User ids whose processes may connect. Empty: only the user that this process runs as.
+  std::vector<std::uint32_t> users = {};
+  std::size_t most_clients = 64;  ///< connections at a time, with those that have left and hold something; 1 … 4096
+  std::size_t most_names = 1024;  ///< 1 … 65536
+  std::size_t most_name_bytes = 128;  ///< 1 … 255
+  std::size_t most_loans = 256;       ///< tensors that one client may hold at a time; 1 … 65536
+  std::size_t remembered = 256;       ///< changes that a slow subscriber may be behind before it misses some; 1 … 65536
+  std::chrono::milliseconds patience{5000};  ///< for a process that connects and says nothing; above 0
+};
+
+/// What a server has at a moment.
+struct ServerStats {
+  std::size_t names = 0;
+  std::vector<Guest> clients = {};
+};
+
+/// Publishes tensors under names, over a Unix-domain socket at a path. A client gets the tensor itself, not a copy, and
+/// holds it by the rules of a Channel: **its connection is the lease**. The client may also write the memory.
+///
+/// One thread serves all clients. No client holds up another one, or a call of this class: a client that is slow,
+/// stopped or hostile only keeps what it was lent, within the bounds of the options. Processes in different containers
+/// can share a server if they share the folder of the socket.
+///
+/// Thread-safe. A forked child has no part in the server: its calls throw unsupported. A moved-from server can only be
+/// assigned to and destroyed.
+class WEIR_API Server {
+ public:
+  /// Listen at `path`, of at most 107 bytes. The socket of a server that died is replaced. Only those who may write the
+  /// file can connect: the user, or everybody when the options name other users, and then the kernel says who it is.
+  /// Throws invalid_argument for bad options, and the error of the operating system: address in use when a server is
+  /// alive at the path.
+  explicit Server(const std::string& path, const ServerOptions& options = {});
+  Server(Server&& other) noexcept;             ///< take over what `other` serves
+  Server& operator=(Server&& other) noexcept;  ///< close this server, and take over what `other` serves
+  ~Server();                                   ///< close the server
+
+  /// Publish `tensor`, in place of an earlier one of that name, all at once. The earlier one stays valid for those who
+  /// hold it. A client's stream waits for everything that was put on `stream` before this call, and for what is on the
+  /// buffer's allocation stream and recorded as its uses when the client gets it. The tensor may be closed right
+  /// afterwards. Return its version.
+  /// Throws invalid_argument for a name that is empty, too long, or has control characters or `*`, and when there are
+  /// too many names; unsupported for memory that was not made exportable; closed.
+  std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream);
+  /// Publish all bytes of `buffer`, as a tensor of bytes.
+  std::uint64_t publish(std::string_view name, const Buffer& buffer, const Stream& stream);
+  /// Take the name away. Those who hold the tensor keep it. Return whether there was one.
+  bool withdraw(std::string_view name);
+
+  [[nodiscard]] std::vector<Listing> names() const;  ///< in the order of their bytes
+  [[nodiscard]] ServerStats stats() const;
+  [[nodiscard]] const std::string& path() const;
+
+  /// Serve nobody any more, and remove the socket. What clients hold stays valid until they give it back. Every other
+  /// call throws closed afterwards.
+  void close() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir::ipc

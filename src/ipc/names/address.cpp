@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/names/address.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "weir/error.hpp"
+
+namespace weir::detail::names {
+namespace {
+
+constexpr std::size_t most_path = sizeof(sockaddr_un::sun_path) - 1;
+constexpr int backlog = 64;
+
+[[noreturn]] void fail(const std::string& path, const char* call, int error) {
+  const std::error_code code(error, std::generic_category());
+  throw Error(code, "names: " + std::string(call) + " at '" + path + "': " + code.message());
+}
+
+sockaddr_un address_of(const std::string& path) {
+  if (path.empty() || path.size() > most_path || path.find('\0') != path.npos)
+    throw Error(Errc::invalid_argument, "names: a socket's path has 1 to " + std::to_string(most_path) +
+                                            " bytes, and '" + path + "' has " + std::to_string(path.size()) +
+                                            "; use a shorter folder");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+spi::UniqueFd make_socket(const std::string& path, int flags) {
+  spi::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+  if (!socket) fail(path, "socket", errno);
+  return socket;
+}
+
+int try_connect(int socket, const sockaddr_un& address) {
+  return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
+// A name that nobody guesses, in the same folder. The file gets its mode before it gets its name.
+std::string path_for_now(const std::string& path) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) fail(path, "getrandom", errno);
+  char name[16];
+  std::snprintf(name, sizeof name, ".%08x", number);
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
+// A socket whose server died is in the way, and nothing else is removed.
+void remove_dead(const std::string& path, const sockaddr_un& address) {
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) != 0) return;
+  if (!S_ISSOCK(found.st_mode)) fail(path, "there is a file that is no socket: bind", EEXIST);
+  const auto probe = make_socket(path, SOCK_NONBLOCK);
+  if (try_connect(probe.get(), address) != ECONNREFUSED) fail(path, "another server is there: bind", EADDRINUSE);
+  (void)::unlink(path.c_str());
+}
+
+}  // namespace
+
+Listener::Listener(const std::string& path, bool everybody) : path_(path) {
+  const auto address = address_of(path);
+  const std::string now = path_for_now(path);
+  const auto address_now = address_of(now.size() > most_path ? path : now);
+  socket_ = make_socket(path, SOCK_NONBLOCK);
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0) fail(path, "bind", errno);
+  const char* call = "chmod";
+  int error = ::chmod(now.c_str(), everybody ? 0666 : 0600) == 0 ? 0 : errno;
+  if (error == 0) call = "listen", error = ::listen(socket_.get(), backlog) == 0 ? 0 : errno;
+  struct stat made{};
+  if (error == 0) call = "lstat", error = ::lstat(now.c_str(), &made) == 0 ? 0 : errno;
+  device_ = made.st_dev;
+  file_ = made.st_ino;
+  try {
+    if (error != 0) fail(path, call, error);
+    constexpr int attempts = 8;  // others may take the path at the same time
+    for (int i = 0; i < attempts && ::link(now.c_str(), path.c_str()) != 0; ++i) {
+      if (errno != EEXIST || i + 1 == attempts) fail(path, "link", errno);
+      remove_dead(path, address);
+    }
+  } catch (...) {
+    (void)::unlink(now.c_str());
+    throw;
+  }
+  (void)::unlink(now.c_str());
+}
+
+void Listener::remove() noexcept {
+  struct stat found{};
+  if (::lstat(path_.c_str(), &found) != 0 || found.st_dev != device_ || found.st_ino != file_) return;
+  (void)::unlink(path_.c_str());
+}
+
+spi::UniqueFd connect_to(const std::string& path, const channel::Deadline& deadline) {
+  const auto address = address_of(path);
+  auto socket = make_socket(path, 0);
+  for (int error = EINTR; error != 0;) {
+    const int rest = deadline.milliseconds();  // for a place in the listener's queue
+    const timeval limit{rest < 0 ? 0 : rest / 1000, rest < 0 ? 0 : std::max(rest % 1000 * 1000, 1)};
+    if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail(path, "setsockopt", errno);
+    error = try_connect(socket.get(), address);
+    if (error == EAGAIN) throw Error(Errc::timed_out, "names: the server at '" + path + "' did not answer in time");
+    if (error == ENOENT || error == ECONNREFUSED)
+      throw Error(Errc::peer_gone, "names: there is no server at '" + path + "'; start one, or correct the path");
+    if (error != 0 && error != EINTR) fail(path, "connect", error);
+  }
+  if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) fail(path, "fcntl", errno);
+  return socket;
+}
+
+std::uint32_t user_of(int socket) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) fail("a client", "getsockopt", errno);
+  return who.uid;
+}
+
+}  // namespace weir::detail::names

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/client.hpp"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "ipc/bytes.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/channel/links.hpp"
+#include "ipc/names/conversation.hpp"
+#include "ipc/names/packet.hpp"
+#include "weir/error.hpp"
+#include "weir/memory_resource.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using namespace detail::names;
+using detail::channel::Deadline;
+
+constexpr std::uint32_t window = 16;  // one is on its way, and those that earlier calls gave up
+
+template <class Wanted>
+Wanted as(Answer answer) {
+  auto* const wanted = std::get_if<Wanted>(&answer);
+  if (!wanted) violated("an answer to another question");
+  return std::move(*wanted);
+}
+
+std::string checked_pattern(std::string_view pattern) {
+  if (pattern.empty() || pattern.size() > longest_pattern || !is_printable(pattern))
+    throw Error(Errc::invalid_argument, "ipc::Client: a pattern has 1 to " + std::to_string(longest_pattern) +
+                                            " bytes and no control characters; '*' is for all names");
+  return std::string(pattern);
+}
+
+// The peer may describe anything: what does not fit the memory is its fault, not the caller's.
+Tensor tensor_over(Buffer buffer, const Listing& listing) {
+  try {
+    return {std::move(buffer), listing.layout};
+  } catch (const Error& error) {
+    violated(error.what());
+  }
+}
+
+}  // namespace
+
+struct Client::State {
+  State(std::string at, const Deadline& deadline)
+      : path(std::move(at)), talk(path, {}, deadline), link(detail::channel::make_link(talk.take_channel(), window)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { link->close(); }
+
+  [[nodiscard]] std::unique_lock<std::timed_mutex> turn(const Deadline& deadline) {
+    std::unique_lock lock(talking, std::defer_lock);
+    if (deadline.endless()) {
+      lock.lock();
+    } else if (!lock.try_lock_until(deadline.at())) {
+      throw Error(Errc::timed_out, "ipc::Client: another thread is asking the server");
+    }
+    return lock;
+  }
+  [[nodiscard]] Buffer receive(std::uint32_t request, const Listing& listing, const Stream& stream, const Deadline& deadline);
+  void drop_what_came(const Stream& stream);
+
+  const std::string path;
+  std::timed_mutex talking;
+  Conversation talk;
+  const std::shared_ptr<detail::channel::Link> link;
+};
+
+// Buffers that earlier calls asked for and gave up come first, and go back.
+Buffer Client::State::receive(std::uint32_t request, const Listing& listing, const Stream& stream, const Deadline& deadline) {
+  for (;;) {
+    Parcel parcel = link->receive(stream, deadline);
+    if (parcel.payload.size() != sizeof request) violated("a buffer with " + std::to_string(parcel.payload.size()) + " bytes beside it");
+    if (detail::get<std::uint32_t>(parcel.payload, 0) != request) continue;
+    if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
+    return std::move(parcel.buffer);
+  }
+}
+
+// Make room on the channel.
+void Client::State::drop_what_came(const Stream& stream) {
+  link->look();
+  while (link->stats().waiting != 0) (void)link->receive(stream, Deadline(std::chrono::milliseconds{0}));
+}
+
+Client::Client(const std::string& path, std::chrono::milliseconds timeout)
+    : state_(std::make_unique<State>(path, Deadline(timeout))) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+void Client::close() noexcept { state_.reset(); }
+
+std::vector<Listing> Client::list(std::string_view pattern, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  State& state = *state_;
+  const auto lock = state.turn(deadline);
+  std::vector<Listing> all;
+  for (std::string after;;) {
+    const auto request = state.talk.next_request();
+    auto names = as<Names>(state.talk.ask(ListNames{request, checked_pattern(pattern), after}, deadline));
+    for (Listing& listing : names.all) {
+      if (listing.name <= after || !matches(listing.name, pattern)) violated("names that were not asked for");
+      after = listing.name;
+      all.push_back(std::move(listing));
+    }
+    if (!names.more) return all;
+    deadline.check("the list of names does not end");
+  }
+}
+
+Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  State& state = *state_;
+  if (!is_name(name)) throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
+  const auto lock = state.turn(deadline);
+  for (;;) {
+    state.drop_what_came(stream);
+    const auto request = state.talk.next_request();
+    Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
+    if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
+      deadline.check("the server is busy");
+      continue;
+    }
+    auto got = as<GotTensor>(std::move(answer));
+    if (got.tensor.name != name) violated("another tensor");
+    if (got.tensor.bytes == 0) return tensor_over(make_resource(stream.device())->allocate(0, stream), got.tensor);
+    return tensor_over(state.receive(request, got.tensor, stream, deadline), got.tensor);
+  }
+}
+
+std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  State& state = *state_;
+  const auto lock = state.turn(deadline);
+  std::vector<Guest> all;
+  for (std::uint64_t version = 0;;) {
+    const auto request = state.talk.next_request();
+    auto some = as<Guests>(state.talk.ask(ListGuests{request, all.empty() ? 0 : all.back().number, version}, deadline));
+    for (Guest& guest : some.all) {
+      if (guest.loans.size() > 1) violated("several loans in one entry");
+      const auto next = guest.loans.empty() ? 0 : guest.loans.front().version;
+      if (!all.empty() && guest.number == all.back().number) {
+        if (next <= version) violated("loans out of order");
+        all.back().loans.push_back(std::move(guest.loans.front()));
+      } else {
+        if (!all.empty() && guest.number < all.back().number) violated("clients out of order");
+        all.push_back(std::move(guest));
+      }
+      version = next;
+    }
+    if (!some.more) return all;
+    deadline.check("the list of clients does not end");
+  }
+}
+
+struct Subscription::State {
+  State(const std::string& path, std::string pattern, const Deadline& deadline) : talk(path, std::move(pattern), deadline) {}
+  std::timed_mutex hearing;
+  Conversation talk;
+  std::uint64_t version = 0;
+};
+
+Subscription Client::subscribe(std::string_view pattern, std::chrono::milliseconds timeout) const {
+  return Subscription(std::make_unique<Subscription::State>(state_->path, checked_pattern(pattern), Deadline(timeout)));
+}
+
+Subscription::Subscription(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Subscription::Subscription(Subscription&&) noexcept = default;
+Subscription& Subscription::operator=(Subscription&&) noexcept = default;
+Subscription::~Subscription() = default;
+
+News Subscription::next(std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  std::unique_lock lock(state_->hearing, std::defer_lock);
+  if (deadline.endless()) {
+    lock.lock();
+  } else if (!lock.try_lock_until(deadline.at())) {
+    throw Error(Errc::timed_out, "ipc::Subscription: another thread is waiting for news");
+  }
+  auto news = as<News>(state_->talk.hear(deadline));
+  if (news.tensor.version <= state_->version) violated("news out of order");
+  state_->version = news.tensor.version;
+  return news;
+}
+
+}  // namespace weir::ipc

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The thread of a server, and the sockets that it serves.
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "ipc/channel/deadline.hpp"
+#include "ipc/names/address.hpp"
+#include "ipc/names/directory.hpp"
+#include "ipc/names/ledger.hpp"
+#include "ipc/names/visitor.hpp"
+#include "weir/server.hpp"
+#include "weir/spi/fork_link.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::detail::names {
+
+/// Serves until it ends. Everything but ring() belongs to the thread.
+class Host {
+ public:
+  Host(const std::string& path, const ipc::ServerOptions& options, const Directory& directory, Ledger& ledger);
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  /// End the thread and the connections. Waits for what the thread does at the moment, and for no client.
+  ~Host();
+  /// There are news.
+  void ring() noexcept;
+
+ private:
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept;
+  void run() noexcept;
+  [[nodiscard]] int milliseconds_to_wait() const noexcept;
+  void answer(int file, std::uint32_t events) noexcept;
+  void accept_some() noexcept;
+  void admit(spi::UniqueFd socket);
+  [[nodiscard]] bool may_connect(std::uint32_t user) const noexcept;
+  void end_silent() noexcept;
+  void watch(Visitor& visitor, int how);
+  void watch_listener(bool wanted) noexcept;
+  void tell_news() noexcept;
+
+  const ipc::ServerOptions options_;
+  const std::uint32_t own_user_;
+  const Directory& directory_;
+  Ledger& ledger_;
+  Listener listener_;
+  spi::UniqueFd epoll_, bell_;
+  std::map<int, std::unique_ptr<Visitor>> visitors_;  // by socket
+  bool accepts_ = true;
+  channel::Clock::time_point accepts_again_{};  // after there was no file left for a client
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+};
+
+}  // namespace weir::detail::names

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/server.hpp"
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/forks.hpp"
+#include "ipc/exporting.hpp"
+#include "ipc/names/directory.hpp"
+#include "ipc/names/host.hpp"
+#include "ipc/names/ledger.hpp"
+#include "ipc/names/messages.hpp"
+#include "weir/error.hpp"
+#include "weir/tensor.hpp"
+
+namespace weir::ipc {
+namespace {
+
+using namespace detail::names;
+
+void check(const char* name, std::size_t value, std::size_t most) {
+  if (value != 0 && value <= most) return;
+  throw Error(Errc::invalid_argument, "ipc::Server: " + std::string(name) + " is " + std::to_string(value) +
+                                          "; it may be 1 to " + std::to_string(most));
+}
+
+const ServerOptions& checked(const ServerOptions& options) {
+  check("most_clients", options.most_clients, 4096);
+  check("most_names", options.most_names, 65536);
+  check("most_name_bytes", options.most_name_bytes, longest_name);
+  check("most_loans", options.most_loans, 65536);
+  check("remembered", options.remembered, 65536);
+  if (options.patience.count() <= 0) throw Error(Errc::invalid_argument, "ipc::Server: patience has to be above 0");
+  return options;
+}
+
+// The device as this process calls it, and the kind of memory.
+std::string where(const Buffer& buffer) {
+  return buffer.device().id() + ' ' + std::string(to_string(buffer.kind()));
+}
+
+}  // namespace
+
+struct Server::State {
+  State(std::string at, const ServerOptions& options)
+      : path(std::move(at)), most_name_bytes(checked(options).most_name_bytes),
+        directory(options.most_names, options.remembered),
+        host(std::make_unique<Host>(path, options, directory, ledger)) {}
+
+  void check_open() const {
+    if (process != detail::fork_generation)
+      throw Error(Errc::unsupported, "ipc::Server: the parent of this process has the server");
+    if (!host) throw Error(Errc::closed, "ipc::Server: the server is closed");
+  }
+
+  const std::string path;
+  const std::size_t most_name_bytes;
+  const std::uint32_t process = detail::fork_generation;
+  Directory directory;
+  Ledger ledger;
+  std::mutex closing;          // of the pointer below
+  std::unique_ptr<Host> host;  // none after close()
+};
+
+Server::Server(const std::string& path, const ServerOptions& options) : state_(std::make_unique<State>(path, options)) {}
+
+Server::Server(Server&&) noexcept = default;
+
+Server& Server::operator=(Server&& other) noexcept {
+  Server ended(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Server::~Server() {
+  close();
+  if (state_ && state_->process != detail::fork_generation) (void)state_.release();  // only the parent has its thread
+}
+
+std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream) {
+  constexpr const char* operation = "ipc::Server::publish";
+  State& state = *state_;
+  const std::scoped_lock lock(state.closing);
+  state.check_open();
+  if (!is_name(name) || name.size() > state.most_name_bytes)
+    throw Error(Errc::invalid_argument, std::string(operation) + ": a name has 1 to " +
+                                            std::to_string(state.most_name_bytes) +
+                                            " bytes, no control characters and no '*'");
+  const Buffer& buffer = tensor.buffer();
+  const Layout& layout = tensor.layout();
+  if (layout.shape.size() > most_dimensions)
+    throw Error(Errc::invalid_argument, std::string(operation) + ": a tensor of " + std::to_string(layout.shape.size()) +
+                                            " dimensions; it may have " + std::to_string(most_dimensions));
+  const bool has_memory = layout.elements() != 0;
+  if (has_memory) detail::check_shareable(operation, buffer);
+  auto made = std::make_shared<Publication>(Publication{
+      {std::string(name), 0, layout, has_memory ? buffer.size() : 0, where(buffer)}, {}, Stream(stream.device())});
+  if (has_memory) {
+    made->buffer = buffer.share();
+    made->stream.wait(stream.record());
+  } else {
+    made->listing.layout.byte_offset = 0;
+  }
+  const auto version = state.directory.publish(made);
+  state.host->ring();
+  return version;
+}
+
+std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const Stream& stream) {
+  return publish(name, buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}), stream);
+}
+
+bool Server::withdraw(std::string_view name) {
+  const std::scoped_lock lock(state_->closing);
+  state_->check_open();
+  const bool was = state_->directory.withdraw(name);
+  if (was) state_->host->ring();
+  return was;
+}
+
+std::vector<Listing> Server::names() const {
+  const std::scoped_lock lock(state_->closing);
+  state_->check_open();
+  std::vector<Listing> all;
+  state_->directory.each("*", "", [&](Listing listing) {
+    all.push_back(std::move(listing));
+    return true;
+  });
+  return all;
+}
+
+ServerStats Server::stats() const {
+  const std::scoped_lock lock(state_->closing);
+  state_->check_open();
+  return {state_->directory.size(), state_->ledger.guests()};
+}
+
+const std::string& Server::path() const { return state_->path; }
+
+void Server::close() noexcept {
+  if (!state_ || state_->process != detail::fork_generation) return;
+  std::unique_ptr<Host> ended;
+  {
+    const std::scoped_lock lock(state_->closing);
+    ended = std::move(state_->host);
+  }
+  ended.reset();
+  state_->directory.clear();
+}
+
+}  // namespace weir::ipc

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One connection of a server: its sockets around its session.
+
+#include <cstdint>
+#include <memory>
+
+#include "ipc/channel/deadline.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/names/own_socket.hpp"
+#include "ipc/names/session.hpp"
+
+namespace weir::detail::names {
+
+/// Never waits. Has at most one packet that the client has not taken, and reads nothing before it is gone.
+class Visitor {
+ public:
+  Visitor(spi::UniqueFd socket, const Session& session, channel::Clock::time_point must_greet_by) noexcept
+      : socket_(std::move(socket)), session_(session), must_greet_by_(must_greet_by) {}
+  ~Visitor();
+  Visitor(const Visitor&) = delete;
+  Visitor& operator=(const Visitor&) = delete;
+
+  /// Read what has come, answer it, and tell news. Return whether the connection goes on. Throws what broke it.
+  [[nodiscard]] bool attend(bool readable);
+  /// Return the events of the socket to wait for, as epoll has them.
+  [[nodiscard]] std::uint32_t wanted() const noexcept;
+
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  [[nodiscard]] const Session& session() const noexcept { return session_; }
+  [[nodiscard]] channel::Clock::time_point must_greet_by() const noexcept { return must_greet_by_; }
+
+ private:
+  [[nodiscard]] bool read_one();
+  void carry_out(Reply reply);
+  [[nodiscard]] Packet lend(Reply& reply);
+  [[nodiscard]] bool flush();
+
+  OwnSocket socket_;
+  Session session_;
+  const channel::Clock::time_point must_greet_by_;
+  std::shared_ptr<channel::Link> link_;
+  Packet outgoing_;         // not empty: the socket has not taken it
+  spi::UniqueFd file_;      // beside it
+  bool ends_ = false;       // behind it
+};
+
+}  // namespace weir::detail::names
