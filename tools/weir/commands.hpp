@@ -28,6 +28,9 @@ int replay(std::span<char*> arguments);
 /// Keep sets of tensors at a socket, until a signal ends that. Says one line once it serves.
 int hold(std::span<char*> arguments);
 
+/// Serve, list and read tensors that have names, as in docs/ipc.md.
+int names(std::span<char*> arguments);
+
 /// Run the second process of `demo`: open what comes over the socket `fd`, check it and change it.
 int demo_peer(int fd);
 

@@ -19,6 +19,8 @@ constexpr char usage[] =
     "  replay TRACE --resource SPEC [--json] [--html FILE] [--single-thread] [--repeat N]\n"
     "                     play a recorded trace on a resource such as 'pool(cuda.async)'; times, peaks, failures\n"
     "  hold PATH          keep sets of tensors alive for programs that come and go; loads no GPU driver\n"
+    "  ipc serve | list | read | stat ...\n"
+    "                     share tensors between processes by name; 'weir ipc' says how\n"
     "  help               this text\n"
     "  --version          version of weir\n"
     "\n"
@@ -43,6 +45,7 @@ int command(std::span<char*> arguments, const Program& program) {
   }
   if (word == "replay") return replay(options);
   if (word == "hold") return hold(options);
+  if (word == "ipc") return names(options);
   if (!options.empty()) return misused(options[0]);
   if (word == "demo") return demo(program);
   if (word == peer_command) return demo_peer(peer_socket);
