@@ -65,7 +65,8 @@ class WEIR_API Client {
   /// Return who is connected to the server, and what each holds. Throws what list() throws.
   [[nodiscard]] std::vector<Guest> guests(std::chrono::milliseconds timeout = std::chrono::milliseconds{5000});
 
-  /// Ask nothing any more. Tensors that this client got stay valid until they are closed.
+  /// Ask nothing any more. Tensors that this client got stay valid until they are closed. A call that waits in another
+  /// thread throws peer_gone; every later call throws closed.
   void close() noexcept;
 
  private:

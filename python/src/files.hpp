@@ -13,6 +13,8 @@ void bind_channels(nb::module_& ipc);
 void bind_held_sets(nb::module_& ipc);
 /// Add the two ends of a ring to weir.ipc.
 void bind_rings(nb::module_& ipc);
+/// Add Server, Client and what they tell to weir.ipc.
+void bind_names(nb::module_& ipc);
 
 /// Return the file of a socket, or of what has a fileno(). Throws what Python raises.
 int socket_of(nb::handle socket);

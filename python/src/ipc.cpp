@@ -121,6 +121,7 @@ void bind_ipc(nb::module_& m) {
   bind_channels(sub);
   bind_held_sets(sub);
   bind_rings(sub);
+  bind_names(sub);
 }
 
 }  // namespace weir::python

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import enum
+import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol, SupportsIndex
@@ -215,6 +217,122 @@ class RingProducer:
 
     def close(self) -> None:
         """Publish and send nothing any more. What consumers hold stays valid."""
+class Listing:
+    """One tensor under its name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int:
+        """Grows with every change that the server makes to any of its names."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of the memory that a client gets."""
+
+    @property
+    def where(self) -> str:
+        """Device and kind of memory, as the server calls them."""
+
+class Change(enum.Enum):
+    """What a News tells."""
+
+    published = 0
+    withdrawn = 1
+    missed = 2
+
+class News:
+    """One change of a server's names. One whose version is not above that of a Listing is older than the Listing."""
+
+    @property
+    def change(self) -> Change: ...
+    @property
+    def tensor(self) -> Listing:
+        """Of a name that was withdrawn, it has only the name and the version."""
+
+class Loan:
+    """Tensors of one publishing that one client has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def count(self) -> int:
+        """How many times it was got and is not given back."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of the memory, which is the same for all of them."""
+
+class Guest:
+    """One client, as its server sees it."""
+
+    @property
+    def number(self) -> int:
+        """In the order of arrival."""
+
+    @property
+    def user(self) -> int:
+        """The user id, as the kernel gave it."""
+
+    @property
+    def connected(self) -> bool:
+        """False for one that has left, and that still holds something."""
+
+    @property
+    def subscribed(self) -> bool:
+        """The connection is that of a Subscription."""
+
+    @property
+    def loans(self) -> list[Loan]: ...
+
+class Server:
+    """Publishes tensors under names, over a Unix-domain socket at a path. A client gets the tensor itself, not a copy,
+    and its connection is the lease. No client holds up another one, or a call of this class."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        users: Sequence[int] = (),
+        most_clients: int = 64,
+        most_names: int = 1024,
+        most_name_bytes: int = 128,
+        most_loans: int = 256,
+        remembered: int = 256,
+        patience: float = 5.0,
+    ) -> None:
+        """Listen at `path`. Without `users`, only processes of this user may connect. The others bound what clients can
+        make the server do; `patience` is for one that says nothing, in seconds."""
+
+    def publish(self, name: str, tensor: Tensor | Buffer, *, stream: Stream) -> int:
+        """Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait for
+        what was put on `stream`. Return its version."""
+
+    def withdraw(self, name: str) -> bool:
+        """Take the name away. Those who hold the tensor keep it. Return whether there was one."""
+
+    @property
+    def names(self) -> list[Listing]:
+        """A Listing for each name."""
+
+    @property
+    def clients(self) -> list[Guest]:
+        """A Guest for each client."""
+
+    @property
+    def path(self) -> str: ...
+    def close(self) -> None:
+        """Serve nobody any more, and remove the socket. What clients hold stays valid."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -268,6 +386,33 @@ class RingConsumer:
 
     def close(self) -> None:
         """Receive nothing any more. Frames that are held stay valid."""
+class Subscription:
+    """A stream of news about names."""
+
+    def next(self, timeout: float | None = None) -> News:
+        """Return the next News, in order. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: timed_out,
+        peer_gone."""
+
+class Client:
+    """A connection to a Server."""
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> None:
+        """Connect to the server at `path`. All time limits are in seconds."""
+
+    def list(self, pattern: str = "*", *, timeout: float = 5.0) -> Sequence[Listing]:
+        """A Listing for each name that is `pattern`, or begins with what stands before the '*' at its end."""
+
+    def get(self, name: str, *, stream: Stream, timeout: float = 5.0) -> Tensor:
+        """Return the tensor of that name: the server's memory, usable on `stream`. It stays valid until it is closed."""
+
+    def subscribe(self, pattern: str = "*", *, timeout: float = 5.0) -> Subscription:
+        """Hear of all changes from now on to names that match `pattern`."""
+
+    def guests(self, *, timeout: float = 5.0) -> Sequence[Guest]:
+        """Return who is connected to the server, and what each holds."""
+
+    def close(self) -> None:
+        """Ask nothing any more. Tensors that were got stay valid."""
 
     def __enter__(self) -> Self: ...
     def __exit__(

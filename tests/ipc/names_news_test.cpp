@@ -160,6 +160,19 @@ TEST_F(Names, AClosedServerServesNobody) {
   EXPECT_EQ(folder.files(), 1U);
 }
 
+TEST_F(Names, AClosedClientAsksNothing) {
+  Server server(path);
+  publish(server, "a");
+  Client client(path, limit);
+  const Tensor held = client.get("a", stream, limit);
+  client.close();
+  client.close();
+  EXPECT_ERROR(client.get("a", stream, limit), Errc::closed, "closed");
+  EXPECT_ERROR(client.list("*", limit), Errc::closed, "closed");
+  EXPECT_ERROR(client.guests(limit), Errc::closed, "closed");
+  EXPECT_ERROR(client.subscribe("*", limit), Errc::closed, "closed");
+}
+
 TEST_F(Names, OptionsAreChecked) {
   for (const ServerOptions& options :
        {ServerOptions{.most_clients = 0}, ServerOptions{.most_names = 0}, ServerOptions{.most_name_bytes = 256},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/client.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -51,7 +52,7 @@ struct Client::State {
       : path(std::move(at)), talk(path, {}, deadline), link(detail::channel::make_link(talk.take_channel(), window)) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  ~State() { link->close(); }
+  ~State() { close(); }
 
   [[nodiscard]] std::unique_lock<std::timed_mutex> turn(const Deadline& deadline) {
     std::unique_lock lock(talking, std::defer_lock);
@@ -60,12 +61,19 @@ struct Client::State {
     } else if (!lock.try_lock_until(deadline.at())) {
       throw Error(Errc::timed_out, "ipc::Client: another thread is asking the server");
     }
+    if (closed.load()) throw Error(Errc::closed, "ipc::Client: the client is closed");
     return lock;
+  }
+  void close() noexcept {
+    if (closed.exchange(true)) return;
+    talk.end();
+    link->close();
   }
   [[nodiscard]] Buffer receive(std::uint32_t request, const Listing& listing, const Stream& stream, const Deadline& deadline);
   void drop_what_came(const Stream& stream);
 
   const std::string path;
+  std::atomic<bool> closed{false};
   std::timed_mutex talking;
   Conversation talk;
   const std::shared_ptr<detail::channel::Link> link;
@@ -94,7 +102,9 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-void Client::close() noexcept { state_.reset(); }
+void Client::close() noexcept {
+  if (state_) state_->close();
+}
 
 std::vector<Listing> Client::list(std::string_view pattern, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
@@ -167,6 +177,7 @@ struct Subscription::State {
 };
 
 Subscription Client::subscribe(std::string_view pattern, std::chrono::milliseconds timeout) const {
+  if (state_->closed.load()) throw Error(Errc::closed, "ipc::Client: the client is closed");
   return Subscription(std::make_unique<Subscription::State>(state_->path, checked_pattern(pattern), Deadline(timeout)));
 }
 

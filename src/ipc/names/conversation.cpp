@@ -59,6 +59,10 @@ void Conversation::check_process() const {
   if (process_ != fork_generation) throw Error(Errc::unsupported, "ipc::Client: the parent of this process has the connection");
 }
 
+void Conversation::end() noexcept {
+  if (process_ == fork_generation) (void)::shutdown(socket_.get(), SHUT_RDWR);
+}
+
 spi::UniqueFd Conversation::take_channel() {
   if (!is_unix_socket(files_.front().get(), SOCK_SEQPACKET)) violated("its channel is not a socket");
   auto socket = files_.front().trust();

@@ -27,6 +27,8 @@ class Conversation {
   [[nodiscard]] Answer ask(const Question& question, const channel::Deadline& deadline);
   /// Return the next packet. Throws peer_gone, timed_out, corrupt_descriptor.
   [[nodiscard]] Answer hear(const channel::Deadline& deadline);
+  /// End the connection. A call that waits in another thread throws peer_gone.
+  void end() noexcept;
   /// Return this end of the channel, once.
   [[nodiscard]] spi::UniqueFd take_channel();
 

@@ -61,7 +61,7 @@ Reply Session::answer(const ListNames& asks) const {
 Reply Session::answer(const GetTensor& asks) const {
   auto found = directory_.find(asks.name);
   if (!found)
-    return {refuse(asks.request, Reason::unknown_name, "there is no tensor of this name among " +
+    return {refuse(asks.request, Reason::unknown_name, "there is no tensor of this name; published are " +
                                                            std::to_string(directory_.size()))};
   if (found->listing.bytes != 0 && ledger_.loans(client_) >= most_loans_)
     return {refuse(asks.request, Reason::too_many_loans,

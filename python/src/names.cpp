@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// weir.ipc.Server and weir.ipc.Client: tensors of other processes, by name.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dtype.hpp"
+#include "extents.hpp"
+#include "files.hpp"
+#include "patience.hpp"
+#include "weir/client.hpp"
+#include "weir/server.hpp"
+
+namespace weir::python {
+namespace {
+
+using ipc::Client;
+using ipc::Guest;
+using ipc::Listing;
+using ipc::Loan;
+using ipc::News;
+using ipc::Server;
+using ipc::Subscription;
+using std::chrono::milliseconds;
+
+std::string path_of(nb::handle path) { return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path)); }
+
+/// Return the time limit of a call that asks the server once.
+milliseconds limit(double seconds) { return Patience(seconds).all(); }
+
+void make_server(Server* self, nb::handle path, std::vector<std::uint32_t> users, std::size_t most_clients,
+                 std::size_t most_names, std::size_t most_name_bytes, std::size_t most_loans, std::size_t remembered,
+                 double patience) {
+  const ipc::ServerOptions options{std::move(users), most_clients, most_names, most_name_bytes,
+                                   most_loans, remembered, limit(patience)};
+  new (self) Server(path_of(path), options);
+}
+
+// Asks in slices, so that Ctrl-C ends the wait. No news is lost between two of them.
+News next(Subscription& subscription, std::optional<double> timeout) {
+  const Patience patience(timeout);
+  for (;;) {
+    const auto now = patience.left(Patience::slice);
+    try {
+      return without_gil([&] { return subscription.next(now); });
+    } catch (const Error& error) {
+      if (error.code() != Errc::timed_out || patience.is_over()) throw;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+void bind_values(nb::module_& ipc) {
+  nb::class_<Listing>(ipc, "Listing", "One tensor under its name.")
+      .def_ro("name", &Listing::name)
+      .def_ro("version", &Listing::version, "Grows with every change that the server makes to any of its names.")
+      .def_prop_ro("dtype", [](const Listing& l) { return name_of(l.layout.dtype); })
+      .def_prop_ro("shape", [](const Listing& l) { return tuple_of(l.layout.shape); })
+      .def_prop_ro("strides", [](const Listing& l) { return tuple_of(l.layout.strides); }, "In elements.")
+      .def_ro("nbytes", &Listing::bytes, "Of the memory that a client gets.")
+      .def_ro("where", &Listing::where, "Device and kind of memory, as the server calls them.");
+  nb::enum_<ipc::Change>(ipc, "Change", "What a News tells.")
+      .value("published", ipc::Change::published, "The tensor is there, in place of an earlier one of that name.")
+      .value("withdrawn", ipc::Change::withdrawn, "The name is gone.")
+      .value("missed", ipc::Change::missed, "The subscriber was too slow: ask for the list again.");
+  nb::class_<News>(ipc, "News", "One change of a server's names.")
+      .def_ro("change", &News::change)
+      .def_ro("tensor", &News::tensor, "Of a name that was withdrawn, it has only the name and the version.");
+  nb::class_<Loan>(ipc, "Loan", "Tensors of one publishing that one client has.")
+      .def_ro("name", &Loan::name)
+      .def_ro("version", &Loan::version)
+      .def_ro("count", &Loan::count, "How many times it was got and is not given back.")
+      .def_ro("nbytes", &Loan::bytes, "Of the memory, which is the same for all of them.");
+  nb::class_<Guest>(ipc, "Guest", "One client, as its server sees it.")
+      .def_ro("number", &Guest::number, "In the order of arrival.")
+      .def_ro("user", &Guest::user, "The user id, as the kernel gave it.")
+      .def_ro("connected", &Guest::connected, "False for one that has left, and that still holds something.")
+      .def_ro("subscribed", &Guest::subscribed, "The connection is that of a Subscription.")
+      .def_ro("loans", &Guest::loans);
+}
+
+void bind_server(nb::module_& ipc) {
+  const ipc::ServerOptions usual;
+  nb::class_<Server>(ipc, "Server", "Publishes tensors under names, over a Unix-domain socket at a path.")
+      .def("__init__", &make_server, nb::arg("path"), nb::kw_only(), nb::arg("users") = std::vector<std::uint32_t>(),
+           nb::arg("most_clients") = usual.most_clients, nb::arg("most_names") = usual.most_names,
+           nb::arg("most_name_bytes") = usual.most_name_bytes, nb::arg("most_loans") = usual.most_loans,
+           nb::arg("remembered") = usual.remembered, nb::arg("patience") = 5.0,
+           "Listen at `path`. Without `users`, only processes of this user may connect. The others bound what clients "
+           "can make the server do; `patience` is for one that says nothing, in seconds.")
+      .def(
+          "publish",
+          [](Server& server, std::string_view name, const Tensor& tensor, const Stream& stream) {
+            const Tensor mine = tensor.share();  // another thread may close the Python object meanwhile
+            return without_gil([&] { return server.publish(name, mine, stream); });
+          },
+          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"),
+          "Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait for "
+          "what was put on `stream`. Return its version.")
+      .def(
+          "publish",
+          [](Server& server, std::string_view name, const Buffer& buffer, const Stream& stream) {
+            const Buffer mine = buffer.share();
+            return without_gil([&] { return server.publish(name, mine, stream); });
+          },
+          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"))
+      .def(
+          "withdraw", [](Server& server, std::string_view name) { return without_gil([&] { return server.withdraw(name); }); },
+          nb::arg("name"), "Take the name away. Those who hold the tensor keep it. Return whether there was one.")
+      .def_prop_ro("names", [](const Server& server) { return without_gil([&] { return server.names(); }); },
+                   "A Listing for each name.")
+      .def_prop_ro("clients", [](const Server& server) { return without_gil([&] { return server.stats().clients; }); },
+                   "A Guest for each client.")
+      .def_prop_ro("path", &Server::path)
+      .def("close", [](Server& server) { without_gil([&] { server.close(); }); },
+           "Serve nobody any more, and remove the socket. What clients hold stays valid.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](Server& server, const nb::args&) { without_gil([&] { server.close(); }); });
+}
+
+void bind_client(nb::module_& ipc) {
+  nb::class_<Subscription>(ipc, "Subscription", "A stream of news about names.")
+      .def("next", &next, nb::arg("timeout") = nb::none(),
+           "Return the next News, in order. `timeout` in seconds; Ctrl-C ends the wait. Raises Error: timed_out, "
+           "peer_gone.");
+  nb::class_<Client>(ipc, "Client", "A connection to a Server.")
+      .def(
+          "__init__",
+          [](Client* self, nb::handle path, double timeout) {
+            const std::string at = path_of(path);
+            const auto most = limit(timeout);
+            without_gil([&] { new (self) Client(at, most); });
+          },
+          nb::arg("path"), nb::kw_only(), nb::arg("timeout") = 5.0,
+          "Connect to the server at `path`. All time limits are in seconds.")
+      .def(
+          "list",
+          [](Client& client, std::string_view pattern, double timeout) {
+            const auto most = limit(timeout);
+            return without_gil([&] { return client.list(pattern, most); });
+          },
+          nb::arg("pattern") = "*", nb::kw_only(), nb::arg("timeout") = 5.0,
+          "A Listing for each name that is `pattern`, or begins with what stands before the '*' at its end.")
+      .def(
+          "get",
+          [](Client& client, std::string_view name, const Stream& stream, double timeout) {
+            const auto most = limit(timeout);
+            return without_gil([&] { return client.get(name, stream, most); });
+          },
+          nb::arg("name"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = 5.0,
+          "Return the tensor of that name: the server's memory, usable on `stream`. It stays valid until it is closed.")
+      .def(
+          "subscribe",
+          [](const Client& client, std::string_view pattern, double timeout) {
+            const auto most = limit(timeout);
+            return without_gil([&] { return client.subscribe(pattern, most); });
+          },
+          nb::arg("pattern") = "*", nb::kw_only(), nb::arg("timeout") = 5.0,
+          "Hear of all changes from now on to names that match `pattern`.")
+      .def(
+          "guests",
+          [](Client& client, double timeout) {
+            const auto most = limit(timeout);
+            return without_gil([&] { return client.guests(most); });
+          },
+          nb::kw_only(), nb::arg("timeout") = 5.0, "Return who is connected to the server, and what each holds.")
+      .def("close", [](Client& client) { without_gil([&] { client.close(); }); },
+           "Ask nothing any more. Tensors that were got stay valid.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](Client& client, const nb::args&) { without_gil([&] { client.close(); }); });
+}
+
+}  // namespace
+
+void bind_names(nb::module_& ipc) {
+  bind_values(ipc);
+  bind_server(ipc);
+  bind_client(ipc);
+}
+
+}  // namespace weir::python
