@@ -368,7 +368,49 @@ HELD = {
     "reserved": b"\0" + b"\0\x08\0" + struct.pack("<HHI", 8, 1, 0),
 }
 
-CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "hold": HELD, "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
+
+def text(value):
+    return struct.pack("<H", len(value)) + value
+
+
+def said(*packets, by_server=False):
+    return b"".join(bytes([by_server]) + struct.pack("<H", len(p)) + p for p in packets)
+
+
+def asked(kind, *numbers, tail=b""):
+    return struct.pack(f"<I{len(numbers)}I", kind, *numbers) + tail
+
+
+def listing(name=b"ab", shape=((3, 5), (5, 1)), dtype=(2, 32, 1)):
+    body = struct.pack("<QQQBBHI", 7, 60, 0, *dtype, len(shape)) + b"".join(struct.pack("<qq", *d) for d in shape)
+    return body + text(name) + text(b"host:0 shared")
+
+
+HELLO = asked(1, 1, tail=text(b""))
+NAMES = {
+    "asks": said(HELLO, asked(2, 1, tail=text(b"a*") + text(b"a")), asked(3, 2, tail=text(b"ab")), asked(4, 3, 0, 0, 0, 0)),
+    "greedy": said(HELLO, *(asked(3, i, tail=text(b"b")) for i in range(1, 6))),
+    "subscribes": said(asked(1, 1, tail=text(b"a*"))),
+    "asks_a_subscription": said(asked(1, 1, tail=text(b"*")), asked(3, 1, tail=text(b"b"))),
+    "another_version": said(asked(1, 2, tail=text(b""))),
+    "no_greeting": said(asked(3, 1, tail=text(b"b"))),
+    "greets_twice": said(HELLO, HELLO),
+    "unknown": said(HELLO, asked(3, 1, tail=text(b"c"))),
+    "longer": said(HELLO, asked(3, 1, tail=text(b"c") + b"x")),
+    "welcome": said(asked(17, 1), by_server=True),
+    "refused": said(asked(18, 1, 2, tail=text(b"busy")), by_server=True),
+    "names": said(asked(19, 1, tail=b"\1\0\2\0" + listing() + listing(b"b", ())), by_server=True),
+    "got": said(asked(20, 1, tail=listing()), by_server=True),
+    "negative": said(asked(20, 1, tail=listing(shape=((-1, 1),))), by_server=True),
+    "guests": said(asked(21, 1, tail=b"\0\0\1\0" + struct.pack("<QIHHQQQ", 1, 1000, 1, 1, 7, 1, 60) + text(b"a")),
+                   by_server=True),
+    "published": said(asked(22, 1, tail=listing()), by_server=True),
+    "withdrawn": said(asked(22, 2, tail=u64(8) + text(b"a")), by_server=True),
+    "missed": said(asked(22, 3, tail=u64(9)), by_server=True),
+}
+
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "hold": HELD, "names": NAMES,
+           "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
            "trace": TRACES, "spec": SPECS, "arena": ARENAS}
 
 
