@@ -13,7 +13,7 @@ namespace weir::ipc {
 
 /// One tensor under its name.
 struct Listing {
-  std::string name;
+  std::string name;           ///< 1 to 255 bytes, without control characters and `*`
   std::uint64_t version = 0;  ///< grows with every change that the server makes to any of its names
   Layout layout;              ///< of the elements in the memory that a client gets
   std::size_t bytes = 0;      ///< of that memory; 0 for a tensor without elements
@@ -29,14 +29,14 @@ enum class Change {
 
 /// One change of a server's names. A News whose version is not above that of a Listing is older than the Listing.
 struct News {
-  Change change = Change::missed;
-  Listing tensor;
+  Change change = Change::missed;  ///< what happened
+  Listing tensor;                  ///< what it happened to
 };
 
 /// Tensors of one publishing that one client has.
 struct Loan {
-  std::string name;
-  std::uint64_t version = 0;
+  std::string name;           ///< under which the client got it
+  std::uint64_t version = 0;  ///< of the publishing
   std::size_t count = 0;  ///< how many times it was got and is not given back
   std::size_t bytes = 0;  ///< of the memory, which is the same for all of them
 };
@@ -47,7 +47,7 @@ struct Guest {
   std::uint32_t user = 0;    ///< user id, as the kernel gave it
   bool connected = false;    ///< false for one that has left, and that still holds something
   bool subscribed = false;   ///< the connection is that of a Subscription, which holds nothing
-  std::vector<Loan> loans;
+  std::vector<Loan> loans;    ///< in the order of versions
 };
 
 }  // namespace weir::ipc

@@ -30,8 +30,8 @@ struct ServerOptions {
 
 /// What a server has at a moment.
 struct ServerStats {
-  std::size_t names = 0;
-  std::vector<Guest> clients = {};
+  std::size_t names = 0;            ///< that are published
+  std::vector<Guest> clients = {};  ///< in the order of arrival
 };
 
 /// Publishes tensors under names, over a Unix-domain socket at a path. A client gets the tensor itself, not a copy, and
@@ -67,8 +67,8 @@ class WEIR_API Server {
   bool withdraw(std::string_view name);
 
   [[nodiscard]] std::vector<Listing> names() const;  ///< in the order of their bytes
-  [[nodiscard]] ServerStats stats() const;
-  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] ServerStats stats() const;         ///< who is connected, and what each has
+  [[nodiscard]] const std::string& path() const;   ///< as the constructor got it
 
   /// Serve nobody any more, and remove the socket. What clients hold stays valid until they give it back. Every other
   /// call throws closed afterwards.

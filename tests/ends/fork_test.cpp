@@ -23,6 +23,7 @@ TEST_F(Fork, ChildrenMayForkAgain) { EXPECT_TRUE(works("grandchildren")); }
 TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goes_on")); }
 TEST_F(Fork, LeasesCountChildren) { EXPECT_TRUE(works("leases_count_children")); }
 TEST_F(Fork, FilesOfStrangersAreClosedInBoth) { EXPECT_TRUE(works("files_of_strangers")); }
+TEST_F(Fork, ServersAndClientsStayTheParents) { EXPECT_TRUE(ends_well("fork_names_program", {"host:0"})); }
 TEST_F(Fork, AChildMayExit) { EXPECT_TRUE(works("child_that_exits")); }
 
 class ForkOfDevice : public Fork, public testing::WithParamInterface<Device> {

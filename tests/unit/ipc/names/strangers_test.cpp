@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -70,6 +71,7 @@ class Stranger {
     files.reserve(detail::most_sent_files);
     auto arrival = detail::receive_packet(socket_.get(), bytes, files);
     if (arrival.error == ECONNRESET) arrival = detail::receive_packet(socket_.get(), bytes, files);
+    EXPECT_NE(arrival.error, EAGAIN) << "the server says nothing, and does not end the connection";
     if (arrival.bytes <= 0) return std::nullopt;
     if (!files.empty()) channel_ = files.front().trust();
     return decode_answer(std::span(bytes).first(static_cast<std::size_t>(arrival.bytes)));

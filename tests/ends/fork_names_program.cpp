@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forks with a server of named tensors and its clients: fork_names_program host:0.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "folder.hpp"
+#include "forking.hpp"
+#include "weir/client.hpp"
+#include "weir/server.hpp"
+
+namespace weir::test {
+namespace {
+
+// The child has neither the server nor the connections, and keeps nobody from noticing their ends.
+void names_stay_the_parents() {
+  const Folder folder;
+  const std::string path = folder / "server";
+  const Stream stream(host_device());
+  const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  const Buffer buffer = resource->allocate(small, stream);
+  std::optional<ipc::Server> server(path);
+  server->publish("a", buffer, stream);
+  std::optional<ipc::Client> client(path), other(path);
+  auto news = other->subscribe();
+  std::optional<Tensor> held(client->get("a", stream));
+  int ends[2];
+  require(::pipe2(ends, O_CLOEXEC) == 0, "a pipe");
+  const pid_t child = fork_child([&] {
+    ::close(ends[1]);
+    require_error("the child publishes", Errc::unsupported, "parent", [&] { server->publish("b", buffer, stream); });
+    require_error("the child asks", Errc::unsupported, "parent", [&] { (void)client->list(); });
+    require_error("the child listens", Errc::unsupported, "parent", [&] { (void)news.next(); });
+    held.reset();
+    client.reset();
+    server.reset();
+    char byte = 0;
+    require(::read(ends[0], &byte, 1) == 0, "the parent is done");
+    use_host();
+  });
+  require(client->list().size() == 1, "the parent's connection works");
+  require(server->stats().clients.at(0).loans.size() == 1, "the child gave nothing back");
+  held.reset();
+  client.reset();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (server->stats().clients.size() != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  require(server->stats().clients.size() == 2, "the server notices that a client has left, though the child lives");
+  server.reset();
+  require_error("the parent listens", Errc::peer_gone, "gone", [&] { (void)news.next(std::chrono::seconds(20)); });
+  require_error("the parent connects", Errc::peer_gone, "no server", [&] { ipc::Client late(path); });
+  ::close(ends[1]);
+  join_child(child);
+}
+
+}  // namespace
+}  // namespace weir::test
+
+int main() {
+  weir::test::names_stay_the_parents();
+  weir::test::say_done();
+  return 0;
+}
