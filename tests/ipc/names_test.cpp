@@ -127,6 +127,22 @@ TEST_P(NamedTensors, AreLentInOrderOfTheStream) {
   EXPECT_BYTES(seen, pattern(5000, 1));
 }
 
+TEST_P(NamedTensors, AreLentBehindWorkThatIsNotWeirs) {
+  Server server(path);
+  const Buffer buffer = filled(pattern(5000, 1));
+  const Stream publisher(device());  // weir does not know that it uses the buffer
+  Gate gate;
+  gate.hold(publisher);
+  server.publish("late", buffer, publisher);
+  Client client(path, limit);
+  const Stream mine(device());
+  const Tensor got = client.get("late", mine, limit);
+  EXPECT_FALSE(mine.done());
+  gate.open();
+  mine.synchronize();
+  EXPECT_BYTES(read(got.buffer(), mine), pattern(5000, 1));
+}
+
 TEST_P(NamedTensors, MayHaveNoElements) {
   Server server(path);
   server.publish("empty", resource->allocate(0, stream).view(f64, {3, 0, 2}), stream);
