@@ -69,9 +69,10 @@ int print(const Tensor& tensor) {
   const Layout& layout = tensor.layout();
   const std::int64_t count = layout.elements();
   const std::int64_t row = layout.shape.empty() ? 1 : std::max<std::int64_t>(layout.shape.back(), 1);
+  const std::int64_t printed = std::min(count, most_printed);
   const std::byte* at = tensor.buffer().host_data();
-  for (std::int64_t i = 0; i < std::min(count, most_printed); ++i, at += layout.dtype.bytes()) {
-    const bool ends = (i + 1) % row == 0 || i + 1 == count;
+  for (std::int64_t i = 0; i < printed; ++i, at += layout.dtype.bytes()) {
+    const bool ends = (i + 1) % row == 0 || i + 1 == printed;
     std::printf("%s%c", element(layout.dtype, at).c_str(), ends ? '\n' : ' ');
   }
   if (count > most_printed) {
