@@ -37,8 +37,8 @@ struct News {
 struct Loan {
   std::string name;           ///< under which the client got it
   std::uint64_t version = 0;  ///< of the publishing
-  std::size_t count = 0;  ///< how many times it was got and is not given back
-  std::size_t bytes = 0;  ///< of the memory, which is the same for all of them
+  std::size_t count = 0;      ///< how many times it was got and is not given back
+  std::size_t bytes = 0;      ///< of the memory, which is the same for all of them
 };
 
 /// One client, as its server sees it.
@@ -47,7 +47,7 @@ struct Guest {
   std::uint32_t user = 0;    ///< user id, as the kernel gave it
   bool connected = false;    ///< false for one that has left, and that still holds something
   bool subscribed = false;   ///< the connection is that of a Subscription, which holds nothing
-  std::vector<Loan> loans;    ///< in the order of versions
+  std::vector<Loan> loans;   ///< in the order of versions
 };
 
 }  // namespace weir::ipc

@@ -24,7 +24,7 @@ struct ServerOptions {
   std::size_t most_names = 1024;  ///< 1 … 65536
   std::size_t most_name_bytes = 128;  ///< 1 … 255
   std::size_t most_loans = 256;       ///< tensors that one client may hold at a time; 1 … 65536
-  std::size_t remembered = 256;       ///< changes that a slow subscriber may be behind before it misses some; 1 … 65536
+  std::size_t remembered = 256;  ///< changes that a slow subscriber may be behind before it misses some; 1 … 65536
   std::chrono::milliseconds patience{5000};  ///< for a process that connects and says nothing; above 0
 };
 
@@ -67,8 +67,8 @@ class WEIR_API Server {
   bool withdraw(std::string_view name);
 
   [[nodiscard]] std::vector<Listing> names() const;  ///< in the order of their bytes
-  [[nodiscard]] ServerStats stats() const;         ///< who is connected, and what each has
-  [[nodiscard]] const std::string& path() const;   ///< as the constructor got it
+  [[nodiscard]] ServerStats stats() const;           ///< who is connected, and what each has
+  [[nodiscard]] const std::string& path() const;     ///< as the constructor got it
 
   /// Serve nobody any more, and remove the socket. What clients hold stays valid until they give it back. Every other
   /// call throws closed afterwards.

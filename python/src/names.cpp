@@ -39,8 +39,8 @@ milliseconds limit(double seconds) { return Patience(seconds).all(); }
 void make_server(Server* self, nb::handle path, std::vector<std::uint32_t> users, std::size_t most_clients,
                  std::size_t most_names, std::size_t most_name_bytes, std::size_t most_loans, std::size_t remembered,
                  double patience) {
-  const ipc::ServerOptions options{std::move(users), most_clients, most_names, most_name_bytes,
-                                   most_loans, remembered, limit(patience)};
+  const ipc::ServerOptions options{std::move(users), most_clients, most_names,     most_name_bytes,
+                                   most_loans,       remembered,   limit(patience)};
   new (self) Server(path_of(path), options);
 }
 
@@ -64,7 +64,8 @@ void bind_values(nb::module_& ipc) {
       .def_ro("version", &Listing::version, "Grows with every change that the server makes to any of its names.")
       .def_prop_ro("dtype", [](const Listing& l) { return name_of(l.layout.dtype); })
       .def_prop_ro("shape", [](const Listing& l) { return tuple_of(l.layout.shape); })
-      .def_prop_ro("strides", [](const Listing& l) { return tuple_of(l.layout.strides); }, "In elements.")
+      .def_prop_ro(
+          "strides", [](const Listing& l) { return tuple_of(l.layout.strides); }, "In elements.")
       .def_ro("nbytes", &Listing::bytes, "Of the memory that a client gets.")
       .def_ro("where", &Listing::where, "Device and kind of memory, as the server calls them.");
   nb::enum_<ipc::Change>(ipc, "Change", "What a News tells.")
@@ -103,7 +104,8 @@ void bind_server(nb::module_& ipc) {
             return without_gil([&] { return server.publish(name, mine, stream); });
           },
           nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"),
-          "Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait for "
+          "Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait "
+          "for "
           "what was put on `stream`. Return its version.")
       .def(
           "publish",
@@ -113,15 +115,19 @@ void bind_server(nb::module_& ipc) {
           },
           nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"))
       .def(
-          "withdraw", [](Server& server, std::string_view name) { return without_gil([&] { return server.withdraw(name); }); },
+          "withdraw",
+          [](Server& server, std::string_view name) { return without_gil([&] { return server.withdraw(name); }); },
           nb::arg("name"), "Take the name away. Those who hold the tensor keep it. Return whether there was one.")
-      .def_prop_ro("names", [](const Server& server) { return without_gil([&] { return server.names(); }); },
-                   "A Listing for each name.")
-      .def_prop_ro("clients", [](const Server& server) { return without_gil([&] { return server.stats().clients; }); },
-                   "A Guest for each client.")
+      .def_prop_ro(
+          "names", [](const Server& server) { return without_gil([&] { return server.names(); }); },
+          "A Listing for each name.")
+      .def_prop_ro(
+          "clients", [](const Server& server) { return without_gil([&] { return server.stats().clients; }); },
+          "A Guest for each client.")
       .def_prop_ro("path", &Server::path)
-      .def("close", [](Server& server) { without_gil([&] { server.close(); }); },
-           "Serve nobody any more, and remove the socket. What clients hold stays valid.")
+      .def(
+          "close", [](Server& server) { without_gil([&] { server.close(); }); },
+          "Serve nobody any more, and remove the socket. What clients hold stays valid.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Server& server, const nb::args&) { without_gil([&] { server.close(); }); });
 }
@@ -172,8 +178,9 @@ void bind_client(nb::module_& ipc) {
             return without_gil([&] { return client.guests(most); });
           },
           nb::kw_only(), nb::arg("timeout") = 5.0, "Return who is connected to the server, and what each holds.")
-      .def("close", [](Client& client) { without_gil([&] { client.close(); }); },
-           "Ask nothing any more. Tensors that were got stay valid.")
+      .def(
+          "close", [](Client& client) { without_gil([&] { client.close(); }); },
+          "Ask nothing any more. Tensors that were got stay valid.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Client& client, const nb::args&) { without_gil([&] { client.close(); }); });
 }

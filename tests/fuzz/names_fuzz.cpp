@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets about names, as a client or a server may write them: what is read is written the same way again, and a session
-// never lends more than it may, nor says what does not fit into a packet. Input: packets, each with a byte that says who
-// reads it and a length.
+// Packets about names, as a client or a server may write them: what is read is written the same way again, and a
+// session never lends more than it may, nor says what does not fit into a packet. Input: packets, each with a byte that
+// says who reads it and a length.
 
 #include <memory>
 #include <utility>
@@ -27,7 +27,8 @@ struct Served {
   Served() {
     for (const char* const name : {"a", "ab", "b"}) {
       ipc::Listing listing{name, 0, Layout::compact(f32, {2, 3}), 24, "here"};
-      directory.publish(std::make_shared<Publication>(Publication{std::move(listing), resource->allocate(24, stream), stream}));
+      directory.publish(
+          std::make_shared<Publication>(Publication{std::move(listing), resource->allocate(24, stream), stream}));
     }
   }
 
@@ -38,7 +39,8 @@ struct Served {
     require(reply.packet.size() <= largest_answer, "an answer that is too large");
     const Answer answer = decode_answer(reply.packet);
     require(encode(answer) == reply.packet, "the answer reads as another one");
-    require(reply.opens_channel == (!was_greeted && session.greeted() && !session.subscribed()), "a channel too many, or too few");
+    require(reply.opens_channel == (!was_greeted && session.greeted() && !session.subscribed()),
+            "a channel too many, or too few");
     if (!reply.lends) return;
     marks.push_back(session.mark(reply.lends->listing));
     require(marks.size() <= most_loans, "more loans than it may have");

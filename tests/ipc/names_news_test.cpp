@@ -133,7 +133,8 @@ TEST_F(Names, AreRefusedThatNobodyCouldTell) {
   EXPECT_ERROR(publish(server, "c"), Errc::invalid_argument, "2 names already");
   publish(server, "b");
   EXPECT_EQ(server.names().size(), 2U);
-  EXPECT_ERROR(server.publish("b", make_resource(host_device())->allocate(10, stream), stream), Errc::unsupported, "exportable");
+  EXPECT_ERROR(server.publish("b", make_resource(host_device())->allocate(10, stream), stream), Errc::unsupported,
+               "exportable");
   EXPECT_ERROR(server.publish("b", Buffer(), stream), Errc::closed, "");
   Client client(path, limit);
   EXPECT_ERROR(client.get("c", stream, limit), Errc::invalid_argument, "no tensor of this name");
@@ -199,7 +200,7 @@ TEST_F(Names, ThePathIsNobodyElses) {
 }
 
 unsigned mode_of(const std::string& file) {
-  struct stat found{};
+  struct stat found {};
   EXPECT_EQ(::stat(file.c_str(), &found), 0);
   return found.st_mode & 0777U;
 }
@@ -229,7 +230,8 @@ TEST_F(Names, NoMoreClientsConnectThanMay) {
     EXPECT_ERROR(one.subscribe("*", limit), Errc::permission_denied, "2 clients already");
   }
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (server.stats().clients.size() == 2 && std::chrono::steady_clock::now() < deadline) {}
+  while (server.stats().clients.size() == 2 && std::chrono::steady_clock::now() < deadline) {
+  }
   const Client two(path, limit);
 }
 

@@ -255,7 +255,8 @@ TEST_P(NamedTensors, AKilledClientGivesEverythingBack) {
 }
 
 TEST_P(NamedTensors, AKilledServerIsNoticedAndReplaced) {
-  std::optional<Child> child(std::in_place, WEIR_CHILD_DIR "/names_child", std::vector<std::string>{"serve", device().id(), path});
+  std::optional<Child> child(std::in_place, WEIR_CHILD_DIR "/names_child",
+                             std::vector<std::string>{"serve", device().id(), path});
   EXPECT_EQ(child->line(), "serves");
   Client client(path, limit);
   auto subscription = client.subscribe("*", limit);

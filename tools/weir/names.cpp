@@ -47,7 +47,8 @@ int stat(const std::string& path) {
     const std::string state = !guest.connected ? "gone" : guest.subscribed ? "subscribed" : "connected";
     if (guest.loans.empty()) table.add({number, user, state, "-", "-", "-", "-"});
     for (const ipc::Loan& loan : guest.loans) {
-      table.add({number, user, state, loan.name, std::to_string(loan.version), std::to_string(loan.count), size_text(loan.bytes)});
+      table.add({number, user, state, loan.name, std::to_string(loan.version), std::to_string(loan.count),
+                 size_text(loan.bytes)});
     }
   }
   return std::fputs(table.text(0).c_str(), stdout) < 0;
@@ -60,7 +61,8 @@ int names(std::span<char*> arguments) {
   const std::size_t count = arguments.size();
   if (word == "serve" && count >= 3) return serve_names(arguments[1], arguments.subspan(2));
   if (word == "list" && count == 2) return list(arguments[1]);
-  if (word == "read" && (count == 3 || count == 4)) return show_name(arguments[1], arguments[2], count == 4 ? arguments[3] : nullptr);
+  if (word == "read" && (count == 3 || count == 4))
+    return show_name(arguments[1], arguments[2], count == 4 ? arguments[3] : nullptr);
   if (word == "stat" && count == 2) return stat(arguments[1]);
   std::fputs(usage, stderr);
   return 2;

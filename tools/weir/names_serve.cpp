@@ -56,14 +56,16 @@ Tensor from_file(std::string_view word, const std::string& path, const Stream& s
   const Layout layout = read_npy_header(file);
   Tensor tensor = allocate(layout, stream);
   const auto size = static_cast<std::streamsize>(tensor.buffer().size());
-  if (size != 0 && !file.read(reinterpret_cast<char*>(tensor.buffer().host_data()), size)) fail(word, "the file ends too early");
+  if (size != 0 && !file.read(reinterpret_cast<char*>(tensor.buffer().host_data()), size))
+    fail(word, "the file ends too early");
   return tensor;
 }
 
 Tensor zeros(std::string_view word, std::string_view form, const Stream& stream) {
   const auto colon = form.find(':');
   const auto type = dtype_named(form.substr(0, colon));
-  if (!type || colon == form.npos) fail(word, "is neither NAME=FILE.npy nor NAME=TYPE:SHAPE, such as frame=float32:480x640");
+  if (!type || colon == form.npos)
+    fail(word, "is neither NAME=FILE.npy nor NAME=TYPE:SHAPE, such as frame=float32:480x640");
   std::vector<std::int64_t> shape;
   for (auto rest = form.substr(colon + 1); !rest.empty();) {
     std::int64_t extent = -1;
@@ -90,7 +92,8 @@ int serve_names(const std::string& path, std::span<char*> words) {
     if (equals == word.npos) fail(word, "is neither NAME=FILE.npy nor NAME=TYPE:SHAPE");
     const auto what = word.substr(equals + 1);
     server.publish(word.substr(0, equals),
-                   what.ends_with(".npy") ? from_file(word, std::string(what), stream) : zeros(word, what, stream), stream);
+                   what.ends_with(".npy") ? from_file(word, std::string(what), stream) : zeros(word, what, stream),
+                   stream);
   }
   std::printf("serving %zu tensors at %s; Ctrl-C ends it\n", words.size(), path.c_str());
   if (std::fflush(stdout) != 0) return 1;

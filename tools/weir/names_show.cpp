@@ -90,7 +90,8 @@ int show_name(const std::string& path, const std::string& name, const char* file
   const std::string header = npy_header(copy.layout());
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(header.data(), static_cast<std::streamsize>(header.size()));
-  out.write(reinterpret_cast<const char*>(copy.buffer().host_data()), static_cast<std::streamsize>(copy.buffer().size()));
+  out.write(reinterpret_cast<const char*>(copy.buffer().host_data()),
+            static_cast<std::streamsize>(copy.buffer().size()));
   out.close();
   if (out) return 0;
   std::fprintf(stderr, "weir: %s could not be written\n", file);

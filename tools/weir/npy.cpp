@@ -18,8 +18,9 @@ struct Named {
   DType type;
   const char* code;
 };
-constexpr Named types[] = {{i8, "|i1"},  {i16, "<i2"}, {i32, "<i4"}, {i64, "<i8"}, {u8, "|u1"},  {u16, "<u2"}, {u32, "<u4"},
-                           {u64, "<u8"}, {f16, "<f2"}, {f32, "<f4"}, {f64, "<f8"}, {c64, "<c8"}, {c128, "<c16"}, {bool8, "|b1"}};
+constexpr Named types[] = {{i8, "|i1"},  {i16, "<i2"}, {i32, "<i4"},   {i64, "<i8"},  {u8, "|u1"},
+                           {u16, "<u2"}, {u32, "<u4"}, {u64, "<u8"},   {f16, "<f2"},  {f32, "<f4"},
+                           {f64, "<f8"}, {c64, "<c8"}, {c128, "<c16"}, {bool8, "|b1"}};
 
 [[noreturn]] void fail(const std::string& why) { throw Error(Errc::invalid_argument, "not a file of NumPy: " + why); }
 

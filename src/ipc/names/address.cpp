@@ -60,7 +60,7 @@ std::string path_for_now(const std::string& path) {
 
 // A socket whose server died is in the way, and nothing else is removed.
 void remove_dead(const std::string& path, const sockaddr_un& address) {
-  struct stat found{};
+  struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return;
   if (!S_ISSOCK(found.st_mode)) fail(path, "there is a file that is no socket: bind", EEXIST);
   const auto probe = make_socket(path, SOCK_NONBLOCK);
@@ -75,11 +75,12 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
   const std::string now = path_for_now(path);
   const auto address_now = address_of(now.size() > most_path ? path : now);
   socket_ = make_socket(path, SOCK_NONBLOCK);
-  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0) fail(path, "bind", errno);
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0)
+    fail(path, "bind", errno);
   const char* call = "chmod";
   int error = ::chmod(now.c_str(), everybody ? 0666 : 0600) == 0 ? 0 : errno;
   if (error == 0) call = "listen", error = ::listen(socket_.get(), backlog) == 0 ? 0 : errno;
-  struct stat made{};
+  struct stat made {};
   if (error == 0) call = "lstat", error = ::lstat(now.c_str(), &made) == 0 ? 0 : errno;
   device_ = made.st_dev;
   file_ = made.st_ino;
@@ -98,7 +99,7 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
 }
 
 void Listener::remove() noexcept {
-  struct stat found{};
+  struct stat found {};
   if (::lstat(path_.c_str(), &found) != 0 || found.st_dev != device_ || found.st_ino != file_) return;
   (void)::unlink(path_.c_str());
 }

@@ -69,7 +69,8 @@ struct Client::State {
     talk.end();
     link->close();
   }
-  [[nodiscard]] Buffer receive(std::uint32_t request, const Listing& listing, const Stream& stream, const Deadline& deadline);
+  [[nodiscard]] Buffer receive(std::uint32_t request, const Listing& listing, const Stream& stream,
+                               const Deadline& deadline);
   void drop_what_came(const Stream& stream);
 
   const std::string path;
@@ -80,10 +81,12 @@ struct Client::State {
 };
 
 // Buffers that earlier calls asked for and gave up come first, and go back.
-Buffer Client::State::receive(std::uint32_t request, const Listing& listing, const Stream& stream, const Deadline& deadline) {
+Buffer Client::State::receive(std::uint32_t request, const Listing& listing, const Stream& stream,
+                              const Deadline& deadline) {
   for (;;) {
     Parcel parcel = link->receive(stream, deadline);
-    if (parcel.payload.size() != sizeof request) violated("a buffer with " + std::to_string(parcel.payload.size()) + " bytes beside it");
+    if (parcel.payload.size() != sizeof request)
+      violated("a buffer with " + std::to_string(parcel.payload.size()) + " bytes beside it");
     if (detail::get<std::uint32_t>(parcel.payload, 0) != request) continue;
     if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
     return std::move(parcel.buffer);
@@ -127,7 +130,8 @@ std::vector<Listing> Client::list(std::string_view pattern, std::chrono::millise
 Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   State& state = *state_;
-  if (!is_name(name)) throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
+  if (!is_name(name))
+    throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
   const auto lock = state.turn(deadline);
   for (;;) {
     state.drop_what_came(stream);
@@ -170,7 +174,8 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
 }
 
 struct Subscription::State {
-  State(const std::string& path, std::string pattern, const Deadline& deadline) : talk(path, std::move(pattern), deadline) {}
+  State(const std::string& path, std::string pattern, const Deadline& deadline)
+      : talk(path, std::move(pattern), deadline) {}
   std::timed_mutex hearing;
   Conversation talk;
   std::uint64_t version = 0;

@@ -56,7 +56,8 @@ Conversation::Conversation(const std::string& path, std::string pattern, const c
 }
 
 void Conversation::check_process() const {
-  if (process_ != fork_generation) throw Error(Errc::unsupported, "ipc::Client: the parent of this process has the connection");
+  if (process_ != fork_generation)
+    throw Error(Errc::unsupported, "ipc::Client: the parent of this process has the connection");
 }
 
 void Conversation::end() noexcept {

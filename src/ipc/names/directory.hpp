@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a server has published, and the changes that subscribers may not have heard of yet. Knows neither files nor clocks.
+// What a server has published, and the changes that subscribers may not have heard of yet. Knows neither files nor
+// clocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,8 @@ using PublicationPtr = std::shared_ptr<const Publication>;
 /// Thread-safe. No call takes longer for having many clients, and none ends a publication under the lock.
 class Directory {
  public:
-  Directory(std::size_t most_names, std::size_t remembered) noexcept : most_names_(most_names), remembered_(remembered) {}
+  Directory(std::size_t most_names, std::size_t remembered) noexcept
+      : most_names_(most_names), remembered_(remembered) {}
 
   /// Put the publication in place of the one of the same name, which the caller lets go of. Return its version.
   std::uint64_t publish(const std::shared_ptr<Publication>& made);

@@ -23,7 +23,8 @@ namespace {
 
 constexpr char purpose[] = "ipc::Server";
 constexpr int at_once = 16;  // connections that are taken before others are served
-constexpr std::chrono::milliseconds rest{100};  // before the next attempt to take a connection for which there was no file
+constexpr std::chrono::milliseconds rest{
+    100};  // before the next attempt to take a connection for which there was no file
 
 void set_event(int epoll, int how, int file, std::uint32_t wanted) {
   epoll_event event{};
@@ -35,9 +36,13 @@ void set_event(int epoll, int how, int file, std::uint32_t wanted) {
 }  // namespace
 
 Host::Host(const std::string& path, const ipc::ServerOptions& options, const Directory& directory, Ledger& ledger)
-    : options_(options), own_user_(::geteuid()), directory_(directory), ledger_(ledger),
+    : options_(options),
+      own_user_(::geteuid()),
+      directory_(directory),
+      ledger_(ledger),
       listener_(path, std::ranges::any_of(options.users, [](std::uint32_t user) { return user != ::geteuid(); })),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   try {
     if (!epoll_ || !bell_) fail_descriptor(purpose, epoll_ ? "eventfd" : "epoll_create1", errno);
     set_event(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), EPOLLIN);
@@ -71,7 +76,8 @@ void Host::run() noexcept {
   const LibraryThread mark;
   std::array<epoll_event, 64> events;
   while (!ends_.load()) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
     if (count < 0 && errno != EINTR) {
       report({{errno, std::generic_category()}, "ipc::Server: epoll_wait", "nobody is served any more"});
       break;
@@ -178,14 +184,16 @@ void Host::admit(spi::UniqueFd socket) {
   };
   const auto user = user_of(socket.get());
   if (!may_connect(user))
-    return refuse(Reason::not_allowed, "user " + std::to_string(user) + " may not connect; ServerOptions::users names those who may");
+    return refuse(Reason::not_allowed,
+                  "user " + std::to_string(user) + " may not connect; ServerOptions::users names those who may");
   if (ledger_.clients() >= options_.most_clients)
     return refuse(Reason::too_many_clients, "there are " + std::to_string(options_.most_clients) + " clients already");
   const auto client = ledger_.enter(user);
   try {
     const int file = socket.get();
-    auto visitor = std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
-                                             channel::Clock::now() + options_.patience);
+    auto visitor =
+        std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
+                                  channel::Clock::now() + options_.patience);
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     watch(added, EPOLL_CTL_ADD);
   } catch (...) {

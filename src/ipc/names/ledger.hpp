@@ -26,7 +26,7 @@ class Ledger {
   void leave(std::uint64_t client) noexcept;
 
   [[nodiscard]] std::size_t loans(std::uint64_t client) const;  ///< that are not over
-  [[nodiscard]] std::size_t clients();  ///< with those that have left and hold something
+  [[nodiscard]] std::size_t clients();                          ///< with those that have left and hold something
   [[nodiscard]] std::vector<ipc::Guest> guests();
   /// Give `take` an entry for each loan that comes after the given one, and one for each client without loans, as long
   /// as it wants them.

@@ -16,7 +16,7 @@
 namespace weir::detail::names {
 
 inline constexpr std::uint32_t protocol_version = 1;
-inline constexpr std::size_t largest_question = 1024;     ///< bytes
+inline constexpr std::size_t largest_question = 1024;    ///< bytes
 inline constexpr std::size_t largest_answer = 32 << 10;  ///< bytes
 inline constexpr std::size_t longest_name = 255;         ///< bytes
 inline constexpr std::size_t longest_pattern = 256;      ///< bytes
@@ -57,7 +57,15 @@ using Question = std::variant<Hello, ListNames, GetTensor, ListGuests>;
 struct Welcome {
   std::uint32_t version;
 };
-enum class Reason : std::uint32_t { unknown_name = 1, busy, too_many_loans, not_allowed, too_many_clients, version, failed };
+enum class Reason : std::uint32_t {
+  unknown_name = 1,
+  busy,
+  too_many_loans,
+  not_allowed,
+  too_many_clients,
+  version,
+  failed
+};
 /// The answer to any message that did not do what it asked for. After a refused Hello the server ends the connection.
 struct Refused {
   std::uint32_t request;  ///< 0 for a Hello

@@ -121,7 +121,8 @@ Answer decode_answer(Bytes packet) {
   } else if (type == refused) {
     const auto request = in.number<std::uint32_t>("a request");
     const auto reason = in.number<std::uint32_t>("a reason");
-    if (reason == 0 || reason > static_cast<std::uint32_t>(Reason::failed)) violated("reason " + std::to_string(reason));
+    if (reason == 0 || reason > static_cast<std::uint32_t>(Reason::failed))
+      violated("reason " + std::to_string(reason));
     answer = Refused{request, static_cast<Reason>(reason), in.text(longest_reason, "a reason")};
   } else if (type == names) {
     const auto request = read_request(in);

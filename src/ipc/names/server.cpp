@@ -38,15 +38,14 @@ const ServerOptions& checked(const ServerOptions& options) {
 }
 
 // The device as this process calls it, and the kind of memory.
-std::string where(const Buffer& buffer) {
-  return buffer.device().id() + ' ' + std::string(to_string(buffer.kind()));
-}
+std::string where(const Buffer& buffer) { return buffer.device().id() + ' ' + std::string(to_string(buffer.kind())); }
 
 }  // namespace
 
 struct Server::State {
   State(std::string at, const ServerOptions& options)
-      : path(std::move(at)), most_name_bytes(checked(options).most_name_bytes),
+      : path(std::move(at)),
+        most_name_bytes(checked(options).most_name_bytes),
         directory(options.most_names, options.remembered),
         host(std::make_unique<Host>(path, options, directory, ledger)) {}
 
@@ -65,7 +64,8 @@ struct Server::State {
   std::unique_ptr<Host> host;  // none after close()
 };
 
-Server::Server(const std::string& path, const ServerOptions& options) : state_(std::make_unique<State>(path, options)) {}
+Server::Server(const std::string& path, const ServerOptions& options)
+    : state_(std::make_unique<State>(path, options)) {}
 
 Server::Server(Server&&) noexcept = default;
 
@@ -92,8 +92,9 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
   const Buffer& buffer = tensor.buffer();
   const Layout& layout = tensor.layout();
   if (layout.shape.size() > most_dimensions)
-    throw Error(Errc::invalid_argument, std::string(operation) + ": a tensor of " + std::to_string(layout.shape.size()) +
-                                            " dimensions; it may have " + std::to_string(most_dimensions));
+    throw Error(Errc::invalid_argument, std::string(operation) + ": a tensor of " +
+                                            std::to_string(layout.shape.size()) + " dimensions; it may have " +
+                                            std::to_string(most_dimensions));
   const bool has_memory = layout.elements() != 0;
   if (has_memory) detail::check_shareable(operation, buffer);
   auto made = std::make_shared<Publication>(Publication{

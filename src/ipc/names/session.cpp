@@ -25,7 +25,12 @@ Reply reply(const Answer& answer) { return {encode(answer), false, false, nullpt
 }  // namespace
 
 Packet Session::refuse(std::uint32_t request, Reason reason, std::string text) {
-  std::ranges::replace_if(text, [](char c) { return !is_printable({&c, 1}); }, ' ');
+  std::ranges::replace_if(
+      text,
+      [](char c) {
+        return !is_printable({&c, 1});
+      },
+      ' ');
   return encode(Refused{request, reason, std::move(text)});
 }
 
@@ -38,8 +43,9 @@ Reply Session::take(Bytes packet) {
 
 Reply Session::answer(const Hello& hello) {
   if (hello.version != protocol_version) {
-    Reply made{refuse(0, Reason::version, "the server speaks version " + std::to_string(protocol_version) +
-                                              " of the protocol, the client version " + std::to_string(hello.version))};
+    Reply made{refuse(0, Reason::version,
+                      "the server speaks version " + std::to_string(protocol_version) +
+                          " of the protocol, the client version " + std::to_string(hello.version))};
     made.ends = true;
     return made;
   }
@@ -61,8 +67,8 @@ Reply Session::answer(const ListNames& asks) const {
 Reply Session::answer(const GetTensor& asks) const {
   auto found = directory_.find(asks.name);
   if (!found)
-    return {refuse(asks.request, Reason::unknown_name, "there is no tensor of this name; published are " +
-                                                           std::to_string(directory_.size()))};
+    return {refuse(asks.request, Reason::unknown_name,
+                   "there is no tensor of this name; published are " + std::to_string(directory_.size()))};
   if (found->listing.bytes != 0 && ledger_.loans(client_) >= most_loans_)
     return {refuse(asks.request, Reason::too_many_loans,
                    "the client holds " + std::to_string(most_loans_) + " tensors already; it has to close some")};

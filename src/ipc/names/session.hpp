@@ -17,10 +17,10 @@ namespace weir::detail::names {
 /// What a client is told, and what has to be done for it first.
 struct Reply {
   Packet packet;
-  bool opens_channel = false;   ///< the packet takes the client's end of a new channel along
-  bool ends = false;            ///< the connection ends behind the packet
-  PublicationPtr lends = {};    ///< is granted on the channel before the packet is sent; or else see Session::refuse
-  std::uint32_t request = 0;    ///< the grant's payload
+  bool opens_channel = false;  ///< the packet takes the client's end of a new channel along
+  bool ends = false;           ///< the connection ends behind the packet
+  PublicationPtr lends = {};   ///< is granted on the channel before the packet is sent; or else see Session::refuse
+  std::uint32_t request = 0;   ///< the grant's payload
 };
 
 /// Not thread-safe.
@@ -53,7 +53,7 @@ class Session {
   const std::uint64_t client_;
   const std::size_t most_loans_;
   bool greeted_ = false;
-  std::string pattern_;      // not empty for a subscriber
+  std::string pattern_;     // not empty for a subscriber
   std::uint64_t seen_ = 0;  // the last version of which a subscriber was told
 };
 

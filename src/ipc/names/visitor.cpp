@@ -21,7 +21,7 @@
 namespace weir::detail::names {
 namespace {
 
-constexpr int at_once = 16;                  // packets; a client that asks without end gets no thread for itself
+constexpr int at_once = 16;                   // packets; a client that asks without end gets no thread for itself
 constexpr std::uint32_t no_buffers_back = 1;  // the smallest window of a channel: clients lend nothing
 
 }  // namespace

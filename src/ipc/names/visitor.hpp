@@ -40,9 +40,9 @@ class Visitor {
   Session session_;
   const channel::Clock::time_point must_greet_by_;
   std::shared_ptr<channel::Link> link_;
-  Packet outgoing_;         // not empty: the socket has not taken it
-  spi::UniqueFd file_;      // beside it
-  bool ends_ = false;       // behind it
+  Packet outgoing_;     // not empty: the socket has not taken it
+  spi::UniqueFd file_;  // beside it
+  bool ends_ = false;   // behind it
 };
 
 }  // namespace weir::detail::names

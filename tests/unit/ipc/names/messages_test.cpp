@@ -20,9 +20,7 @@ Packet packet_of(std::initializer_list<int> bytes) {
   return packet;
 }
 
-ipc::Listing listing() {
-  return {"ab", 0x0102, {f32, {3, 5}, {5, -1}, 16}, 76, "host:0 shared"};
-}
+ipc::Listing listing() { return {"ab", 0x0102, {f32, {3, 5}, {5, -1}, 16}, 76, "host:0 shared"}; }
 
 bool same(const ipc::Listing& a, const ipc::Listing& b) {
   return a.name == b.name && a.version == b.version && a.bytes == b.bytes && a.where == b.where &&
@@ -39,9 +37,10 @@ TEST(NamesMessages, HaveTheseBytes) {
   EXPECT_EQ(encode(Answer(Welcome{1})), packet_of({17, 0, 0, 0, 1, 0, 0, 0}));
   EXPECT_EQ(encode(Answer(Refused{5, Reason::busy, "x"})), packet_of({18, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 1, 0, 'x'}));
   EXPECT_EQ(encode(Answer(Names{5, true, {}})), packet_of({19, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(encode(Answer(GotTensor{5, {"a", 9, {u8, {2}, {1}, 3}, 7, "w"}})),
-            packet_of({20, 0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
-                       1, 8, 1, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 'a', 1, 0, 'w'}));
+  EXPECT_EQ(
+      encode(Answer(GotTensor{5, {"a", 9, {u8, {2}, {1}, 3}, 7, "w"}})),
+      packet_of({20, 0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0,   0, 0, 0,
+                 0,  1, 8, 1, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 'a', 1, 0, 'w'}));
   EXPECT_EQ(encode(Answer(Guests{5, false, {{3, 1000, true, false, {}}}})),
             packet_of({21, 0, 0, 0, 5, 0, 0, 0, 0, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xe8, 3, 0, 0, 1, 0, 0, 0}));
   ipc::News news{ipc::Change::withdrawn, {}};
@@ -95,7 +94,8 @@ TEST(NamesMessages, OfAnotherFormAreRefused) {
   EXPECT_ERROR(decode_answer(packet_of({1, 0, 0, 0})), Errc::corrupt_descriptor, "type 1");
   EXPECT_ERROR(decode_question(encode(Question(GetTensor{0, "a"}))), Errc::corrupt_descriptor, "request 0");
   EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, "a\033[2J"}))), Errc::corrupt_descriptor, "control");
-  EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, std::string(256, 'x')}))), Errc::corrupt_descriptor, "256 bytes");
+  EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, std::string(256, 'x')}))), Errc::corrupt_descriptor,
+               "256 bytes");
   refuses(Refused{1, Reason{0}, ""}, "reason 0");
   refuses(Refused{1, Reason{8}, ""}, "reason 8");
   refuses(Names{1, true, {}}, "a list");

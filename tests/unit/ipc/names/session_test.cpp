@@ -24,7 +24,9 @@ class NamesSession : public testing::Test {
     directory.publish(std::make_shared<Publication>(
         Publication{{name, 0, Layout::compact(u8, {10}), 10, "here"}, resource->allocate(10, stream), stream}));
   }
-  [[nodiscard]] Session session(std::size_t most_loans = 4) { return {directory, ledger, ledger.enter(1000), most_loans}; }
+  [[nodiscard]] Session session(std::size_t most_loans = 4) {
+    return {directory, ledger, ledger.enter(1000), most_loans};
+  }
   [[nodiscard]] Session greeted(const std::string& pattern = "") {
     Session made = session();
     const Reply reply = made.take(encode(Question(Hello{protocol_version, pattern})));
