@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver_pool.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -65,6 +67,17 @@ CUmemoryPool DriverPool::make() {
     (void)destroy_pool(pool);
     check(stream, "cuStreamCreate", "on ", gpu_);
   }
+  if (!exportable_) return pool;
+  int fd = -1;
+  constexpr auto type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  const auto exported = driver().MemPoolExportToShareableHandle(&fd, pool, type, 0);
+  if (exported != CUDA_SUCCESS) {
+    (void)destroy_stream(frees_on_);
+    (void)destroy_pool(pool);
+    check(exported, "cuMemPoolExportToShareableHandle", "a pool of ", gpu_);
+  }
+  file_.reset(fd);
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
   return pool;
 }
 

@@ -13,6 +13,7 @@
 
 #include "events.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/unique_fd.hpp"
 
 namespace weir::cuda {
 
@@ -35,6 +36,8 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   CUmemoryPool handle();
   [[nodiscard]] std::size_t max_size() const noexcept { return max_size_; }
   [[nodiscard]] bool exportable() const noexcept { return exportable_; }
+  /// Return the file that names the pool for other processes. Only after handle(), of an exportable pool.
+  [[nodiscard]] int file() const noexcept { return file_.get(); }
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_; }
 
   /// Remember that memory of this pool was freed in stream order on `stream`, whose context is current.
@@ -64,6 +67,7 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   const bool exportable_;
   std::atomic<CUmemoryPool> handle_{nullptr};
   CUstream frees_on_ = nullptr;            // made with the handle
+  spi::UniqueFd file_;                     // too: the driver names memory only of pools that it has named
   mutable std::atomic<bool> lost_{false};  // lost with the device: the driver keeps what the pool holds
 
   std::mutex mutex_;

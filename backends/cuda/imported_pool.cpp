@@ -36,9 +36,10 @@ struct ImportedPool::State {
 
 namespace {
 
-// What a stranger's file or bytes are is found out by the driver, which answers that a value is wrong.
+// What a stranger's file or bytes are is found out by the driver, which answers that a value is wrong, or "unknown
+// error" for a file of another kind (13.0).
 [[noreturn]] void refuse(CUresult result, const char* call, const std::string& what, const Gpu& gpu) {
-  if (result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_HANDLE)
+  if (result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_HANDLE && result != CUDA_ERROR_UNKNOWN)
     fail(result, call, what + " on " + gpu.describe());
   throw Error(Errc::corrupt_descriptor, what + " on " + gpu.describe() + ": " + call + ": " + describe(result));
 }

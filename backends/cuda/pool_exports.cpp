@@ -2,7 +2,9 @@
 // The driver's names of pools and of their memory for other processes.
 #include <fcntl.h>
 
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "context_scope.hpp"
 #include "device.hpp"
@@ -23,13 +25,9 @@ spi::UniqueFd export_pool(const ResourcePtr& resource) {
                                        " is no pool of the CUDA driver that was made to be shared; use "
                                        "make_async_resource with exportable = true");
   }
-  const CUmemoryPool handle = pool->handle();
-  const ContextScope scope(pool->gpu().context());
-  int fd = -1;
-  check(driver().MemPoolExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-        "cuMemPoolExportToShareableHandle", "a pool of ", pool->gpu());
-  spi::UniqueFd file(fd);
-  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  (void)pool->handle();
+  spi::UniqueFd file(fcntl(pool->file(), F_DUPFD_CLOEXEC, 3));
+  if (!file) throw Error({errno, std::generic_category()}, "export_pool: fcntl(F_DUPFD_CLOEXEC)");
   return file;
 }
 

@@ -133,12 +133,13 @@ extern "C" {
 CUresult CUDAAPI cuMemPoolExportToShareableHandle(void* fd, CUmemoryPool handle, CUmemAllocationHandleType type,
                                                   unsigned long long flags) {
   ENTER("cuMemPoolExportToShareableHandle");
-  const Pool* const pool = find_pool(call, handle);
+  Pool* const pool = find_pool(call, handle);
   if (!pool || flags != 0 || pool->fd < 0 || pool->imported) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   const int copy = dup(pool->fd);
   if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(fd) = copy;
+  pool->exported = true;
   return CUDA_SUCCESS;
 }
 
@@ -153,7 +154,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool* handle, void* 
     return CUDA_ERROR_INVALID_VALUE;
   }
   const char* const found = std::strstr(text, name);
-  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  if (!found) return CUDA_ERROR_UNKNOWN;
   auto pool = std::make_unique<Pool>();
   pool->device = atoi(found + std::strlen(name));
   pool->imported = true;
@@ -173,7 +174,7 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* data, CUdevicept
   ENTER("cuMemPoolExportPointer");
   const auto found = world().allocations.find(address);
   if (found == world().allocations.end() || !found->second->shared || found->second->freeing ||
-      found->second->pool->imported)
+      found->second->pool->imported || !found->second->pool->exported)
     return CUDA_ERROR_INVALID_VALUE;
   const Memory& memory = *found->second;
   Exported exported{};

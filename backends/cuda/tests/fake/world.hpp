@@ -174,6 +174,7 @@ struct Pool {
   int fd = -1;             // of a pool that can be shared
   std::uint64_t node = 0;  // of that file
   bool imported = false;
+  bool exported = false;   // before that, none of its memory has a name for others
   SharedTable* table = nullptr;
 };
 
