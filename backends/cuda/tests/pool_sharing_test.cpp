@@ -132,16 +132,21 @@ TEST_F(PoolSharing, RefusedImportsLeaveNothing) {
   test::await_releases();
   const auto fds = test::open_fds(), live_before = live();
   const auto pools_before = pools();
-  for (const char* call : {"cuMemPoolExportToShareableHandle", "cuStreamCreate", "cuMemPoolImportFromShareableHandle",
-                           "cuMemPoolImportPointer", "cuPointerGetAttribute"}) {
+  const auto make = [&] { (void)cuda::make_async_resource(gpu(), {.exportable = true})->allocate(64, stream); };
+  const auto refused = [&](const char* call, const auto& what) {
     SCOPED_TRACE(call);
     fail(call, 1, CUDA_ERROR_NOT_SUPPORTED);
-    EXPECT_ERROR(use(), Errc::unsupported, call);
+    EXPECT_ERROR(what(), Errc::unsupported, call);
     fail("", 0, 0);
     EXPECT_EQ(pools(), pools_before);
     EXPECT_EQ(live(), live_before);
     EXPECT_FDS(fds);
     use();
+  };
+  refused("cuMemPoolExportToShareableHandle", make);
+  for (const char* call : {"cuStreamCreate", "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer",
+                           "cuPointerGetAttribute"}) {
+    refused(call, use);
   }
   EXPECT_EQ(test::take_violations(), "");
 }
