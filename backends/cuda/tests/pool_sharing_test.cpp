@@ -144,8 +144,8 @@ TEST_F(PoolSharing, RefusedImportsLeaveNothing) {
     use();
   };
   refused("cuMemPoolExportToShareableHandle", make);
-  for (const char* call : {"cuStreamCreate", "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer",
-                           "cuPointerGetAttribute"}) {
+  for (const char* call :
+       {"cuStreamCreate", "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer", "cuPointerGetAttribute"}) {
     refused(call, use);
   }
   EXPECT_EQ(test::take_violations(), "");
