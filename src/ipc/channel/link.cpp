@@ -116,8 +116,8 @@ void Link::give_back(std::uint64_t number) noexcept {
   borrower_.end(number);
   if (ended_) return;
   const bool first = borrower_.to_release() == 1;
-  // While more buffers are waiting here, releases are collected; else the peer may be waiting for this one.
-  const bool now = borrower_.owes_much() || (first && arrived_.empty());
+  // While there are more buffers here, releases are collected; else the peer may be waiting for this one.
+  const bool now = borrower_.owes_much() || (arrived_.empty() && borrower_.held() == 0);
   lock.unlock();
   if (now) return pay_debts();
   if (first) ask_watcher();  // which tells of more, if more come until then
