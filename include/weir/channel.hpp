@@ -78,9 +78,9 @@ class WEIR_API Channel {
   std::size_t send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout = endless);
 
   /// Return the next buffer that the peer sent, usable on `stream` at once. Memory is opened on the device of `stream`
-  /// if that device can open it. Throws timed_out; peer_gone once the peer has ended and what it sent before has been
-  /// received; corrupt_descriptor when it broke the protocol; and what ipc::open throws for memory that cannot be
-  /// opened here, which is given back by that.
+  /// if that device can open it. A `timeout` of 0 takes what is there. Throws timed_out; peer_gone once the peer has
+  /// ended and what it sent before has been received; corrupt_descriptor when it broke the protocol; and what ipc::open
+  /// throws for memory that cannot be opened here, which is given back by that.
   [[nodiscard]] Parcel receive(const Stream& stream, std::chrono::milliseconds timeout = endless);
 
   /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back. Calls that wait in

@@ -266,6 +266,16 @@ TEST_P(Channels, ABufferOutlivesBothChannels) {
   EXPECT_BYTES(read(borrowed, stream), pattern(5000, 1));
 }
 
+TEST_P(Channels, NoTimeIsEnoughForWhatIsThere) {
+  auto [here, there] = make_channels();
+  const Buffer buffer = filled(pattern(300, 1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_ERROR(there.receive(stream, 0ms), Errc::timed_out, "nothing came in time");
+    here.send(buffer, stream, {}, limit);
+    EXPECT_BYTES(read(there.receive(stream, 0ms).buffer, stream), pattern(300, 1));
+  }
+}
+
 TEST_P(Channels, WhatWasSentBeforeTheEndIsReceived) {
   auto [here, there] = make_channels();
   here.send(filled(pattern(5000, 1)), stream);

@@ -21,10 +21,12 @@ constexpr std::uint32_t most_window = 65536;
 }  // namespace
 
 // Wait until something has changed. One thread at a time waits at the socket and reads; the others wait for that one.
+// After its time limit, a call still takes what is there.
 void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
-  deadline.check(for_room_in_socket ? "the peer does not read" : "nothing came in time");
+  const char* const late = for_room_in_socket ? "the peer does not read" : "nothing came in time";
   const bool reads = !reading_;
   if (!reads && !for_room_in_socket) {
+    deadline.check(late);
     if (deadline.endless()) return changed_.wait(lock);
     (void)changed_.wait_until(lock, deadline.at());
     return;
@@ -38,10 +40,12 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
   const int count = ::poll(entries.data(), entries.size(), deadline.milliseconds());
   if (reads && count > 0 && (socket.revents & ~POLLOUT) != 0) read();
   lock.lock();
-  if (!reads) return;
-  reading_ = false;
-  changed_.notify_all();
-  if (std::exchange(watcher_passed_, false)) ask_watcher();
+  if (reads) {
+    reading_ = false;
+    changed_.notify_all();
+    if (std::exchange(watcher_passed_, false)) ask_watcher();
+  }
+  if (count <= 0) deadline.check(late);
 }
 
 void Link::look() noexcept {
