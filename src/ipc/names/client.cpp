@@ -2,7 +2,6 @@
 #include "weir/client.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/names/conversation.hpp"
 #include "ipc/names/packet.hpp"
+#include "ipc/names/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/memory_resource.hpp"
 
@@ -19,6 +19,8 @@ namespace {
 
 using namespace detail::names;
 using detail::channel::Deadline;
+
+constexpr char busy[] = "ipc::Client: another thread is asking the server";
 
 constexpr std::uint32_t window = 16;  // one is on its way, and those that earlier calls gave up
 
@@ -54,15 +56,8 @@ struct Client::State {
   State& operator=(const State&) = delete;
   ~State() { close(); }
 
-  [[nodiscard]] std::unique_lock<std::timed_mutex> turn(const Deadline& deadline) {
-    std::unique_lock lock(talking, std::defer_lock);
-    if (deadline.endless()) {
-      lock.lock();
-    } else if (!lock.try_lock_until(deadline.at())) {
-      throw Error(Errc::timed_out, "ipc::Client: another thread is asking the server");
-    }
+  void check_open() const {
     if (closed.load()) throw Error(Errc::closed, "ipc::Client: the client is closed");
-    return lock;
   }
   void close() noexcept {
     if (closed.exchange(true)) return;
@@ -75,7 +70,7 @@ struct Client::State {
 
   const std::string path;
   std::atomic<bool> closed{false};
-  std::timed_mutex talking;
+  Turns talking;
   Conversation talk;
   const std::shared_ptr<detail::channel::Link> link;
 };
@@ -112,7 +107,8 @@ void Client::close() noexcept {
 std::vector<Listing> Client::list(std::string_view pattern, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   State& state = *state_;
-  const auto lock = state.turn(deadline);
+  const Turns::Turn turn(state.talking, deadline, busy);
+  state.check_open();
   std::vector<Listing> all;
   for (std::string after;;) {
     const auto request = state.talk.next_request();
@@ -132,7 +128,8 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
   State& state = *state_;
   if (!is_name(name))
     throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
-  const auto lock = state.turn(deadline);
+  const Turns::Turn turn(state.talking, deadline, busy);
+  state.check_open();
   for (;;) {
     state.drop_what_came(stream);
     const auto request = state.talk.next_request();
@@ -151,7 +148,8 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
 std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   State& state = *state_;
-  const auto lock = state.turn(deadline);
+  const Turns::Turn turn(state.talking, deadline, busy);
+  state.check_open();
   std::vector<Guest> all;
   for (std::uint64_t version = 0;;) {
     const auto request = state.talk.next_request();
@@ -176,7 +174,7 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
 struct Subscription::State {
   State(const std::string& path, std::string pattern, const Deadline& deadline)
       : talk(path, std::move(pattern), deadline) {}
-  std::timed_mutex hearing;
+  Turns hearing;
   Conversation talk;
   std::uint64_t version = 0;
 };
@@ -193,12 +191,7 @@ Subscription::~Subscription() = default;
 
 News Subscription::next(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
-  std::unique_lock lock(state_->hearing, std::defer_lock);
-  if (deadline.endless()) {
-    lock.lock();
-  } else if (!lock.try_lock_until(deadline.at())) {
-    throw Error(Errc::timed_out, "ipc::Subscription: another thread is waiting for news");
-  }
+  const Turns::Turn turn(state_->hearing, deadline, "ipc::Subscription: another thread is waiting for news");
   auto news = as<News>(state_->talk.hear(deadline));
   if (news.tensor.version <= state_->version) violated("news out of order");
   state_->version = news.tensor.version;
