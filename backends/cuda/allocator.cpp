@@ -117,23 +117,13 @@ struct Allocator::State {
         driver().StreamIsCapturing(native, &status) != CUDA_SUCCESS) [[unlikely]] {
       named = named_anywhere(native);
     } else if (status != CU_STREAM_CAPTURE_STATUS_NONE) [[unlikely]] {
-      named.captured = is_captured(status);
+      named.captured = is_captured(status, at);
     } else if (driver().StreamGetId(native, &named.key.id) != CUDA_SUCCESS) [[unlikely]] {
       named = named_anywhere(native);
     }
     if (graphs.may_capture() && !named.captured) [[unlikely]]
       graphs.is_free(native);
     return named;  // if the stream is of another context, no lane has this key
-  }
-
-  /// Throws for a capture that is invalid. The driver then answers no question about the stream but whether it is being
-  /// captured.
-  bool is_captured(CUstreamCaptureStatus status) {
-    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
-      throw Error(Errc::unsupported, "a capture of a CUDA stream of " + gpu().describe() +
-                                         " is invalid; end it with cuStreamEndCapture, and capture again");
-    }
-    return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
   static bool is_current(CUcontext context) noexcept {
@@ -151,7 +141,7 @@ struct Allocator::State {
     const ContextScope scope(named.key.context);
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
     check(driver().StreamIsCapturing(native, &status), "cuStreamIsCapturing", at);
-    named.captured = is_captured(status);
+    named.captured = is_captured(status, at);
     if (!named.captured) check(driver().StreamGetId(native, &named.key.id), "cuStreamGetId", at);
     return named;
   }

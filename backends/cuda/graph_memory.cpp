@@ -131,16 +131,20 @@ void Graphs::give_to(CUgraph graph, std::unique_ptr<Owner> owner, Gpu& gpu) {
   check(given, "cuGraphRetainUserObject", gpu);
 }
 
+bool is_captured(CUstreamCaptureStatus status, const Gpu& gpu) {
+  if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
+    throw Error(Errc::unsupported, "a capture of a CUDA stream of " + gpu.describe() +
+                                       " is invalid; end it with cuStreamEndCapture, and capture again");
+  }
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 std::shared_ptr<GraphMemory> Graphs::of(Gpu& gpu, CUstream native) {
   auto status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
   CUgraph graph = nullptr;
   check(driver().StreamGetCaptureInfo(native, &status, &id, &graph, nullptr, nullptr), "cuStreamGetCaptureInfo", gpu);
-  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return nullptr;
-  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-    throw Error(Errc::unsupported, "a capture of a CUDA stream of " + gpu.describe() +
-                                       " is invalid; end it with cuStreamEndCapture, and capture again");
-  }
+  if (!is_captured(status, gpu)) return nullptr;
   std::unique_lock lock(list_->mutex);
   auto found = list_->graphs.find(id);
   if (found == list_->graphs.end()) {

@@ -21,6 +21,10 @@ namespace weir::cuda {
 
 class Gpu;
 
+/// Return whether a stream with this status is being captured. Throws for a capture that is invalid: the driver then
+/// answers no question about the stream but whether it is being captured.
+bool is_captured(CUstreamCaptureStatus status, const Gpu& gpu);
+
 /// Memory that one graph may use whenever it is launched. It stays until the graph has ended, with all that was
 /// instantiated from it. Meanwhile the captured streams use it again in their order.
 class GraphMemory {

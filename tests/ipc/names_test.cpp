@@ -8,10 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "fds.hpp"
 #include "fixture.hpp"
 #include "folder.hpp"
-#include "settle.hpp"
+#include "rounds.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "weir/client.hpp"
@@ -215,18 +214,7 @@ TEST_P(NamedTensors, LeaveNoFilesBehind) {
     (void)client.get("a", stream, limit);
     (void)client.get("a", stream, limit);
   };
-  const auto settle = [&] {
-    stream.synchronize();
-    resource->trim(0);
-    await_releases();
-  };
-  round();
-  settle();
-  const std::size_t few = open_fds() + 4;  // the thread of the channels has two files, and lingers
-  for (int i = 0; i < 20; ++i) round();
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (open_fds() > few && std::chrono::steady_clock::now() < deadline) settle();
-  EXPECT_LE(open_fds(), few);
+  expect_rounds_leave_no_files(round, stream, *resource, limit);
   EXPECT_EQ(folder.files(), 0U);
 }
 

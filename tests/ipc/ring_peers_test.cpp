@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "expect.hpp"
-#include "fds.hpp"
 #include "ring_fixture.hpp"
-#include "settle.hpp"
+#include "rounds.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "weir/host.hpp"
@@ -130,18 +129,7 @@ TEST_P(RingProcesses, LeaveNoFilesBehind) {
     expect_frame(consumer.next(stream, limit), 0, 0);
     publish(producer, 1, stream);
   };
-  const auto settle = [&] {
-    stream.synchronize();
-    resource->trim(0);
-    await_releases();
-  };
-  round();
-  settle();
-  const std::size_t few = open_fds() + 4;  // the thread of the channels has two files, and lingers
-  for (int i = 0; i < 20; ++i) round();
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (open_fds() > few && std::chrono::steady_clock::now() < deadline) settle();
-  EXPECT_LE(open_fds(), few);
+  expect_rounds_leave_no_files(round, stream, *resource, limit);
 }
 
 /// A ring on host memory whose other end is a plain channel, which says what it likes.
