@@ -249,12 +249,14 @@ TEST_P(NamedTensors, AKilledServerIsNoticedAndReplaced) {
   Client client(path, limit);
   auto subscription = client.subscribe("*", limit);
   const Tensor held = client.get("tensor", stream, limit);
+  std::vector<float> numbers(15);
+  std::iota(numbers.begin(), numbers.end(), 0.F);
+  // Until then the server's own work on the memory may be unfinished, and would be lost with it.
+  EXPECT_BYTES(read(held.buffer(), stream), std::as_bytes(std::span(numbers)));
   child->kill();
   EXPECT_ERROR(client.get("tensor", stream, limit), Errc::peer_gone, "");
   EXPECT_ERROR(client.list("*", limit), Errc::peer_gone, "");
   EXPECT_ERROR(subscription.next(limit), Errc::peer_gone, "the server is gone");
-  std::vector<float> numbers(15);
-  std::iota(numbers.begin(), numbers.end(), 0.F);
   EXPECT_BYTES(read(held.buffer(), stream), std::as_bytes(std::span(numbers)));
   EXPECT_ERROR(Client(path, limit), Errc::peer_gone, "there is no server");
   Server server(path);  // takes the place of the dead one
