@@ -100,6 +100,9 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
     }
   }
   uses.keep();  // the shards keep the streams of the entries that have a tag
+  if (alone_.load(std::memory_order_relaxed)) {  // as in mark_awaited()
+    for (const auto& entry : uses.entries()) (void)entry.stream->finished(entry.value);
+  }
   range.leads = false;
   const bool counted = at_home(cache, [&] {
     cache.count_out(bytes);

@@ -117,9 +117,34 @@ ResourcePtr PoolResource::do_handle() {
   });
 }
 
+// Mark the streams that ranges of the pool wait for. Otherwise the library's thread would, at a moment that nobody can
+// foresee, and a point of a whole CUDA context spoils a capture that has begun by then.
+void PoolResource::mark_awaited() noexcept {
+  Shard* ended = nullptr;  // linked through `next`
+  {
+    Lock lock(mutex_);
+    if (handles_ != 1) return;
+    for (Shard* next = shards_; next;) {
+      Shard& shard = *next;
+      const bool awaited = shard.awaited != 0;
+      if (awaited) {
+        ++shard.pins;
+        lock.unlock();
+        (void)shard.stream.finished(shard.stream.issued());
+        lock.lock();
+        --shard.pins;
+      }
+      next = shard.next;
+      if (awaited) take_out_if_removable(shard, ended);
+    }
+  }
+  while (ended) dispose(std::exchange(ended, ended->next));
+}
+
 // Give up a handle. Once the last handle is gone, the pool ends with its last buffer. A close looks at the flags in the
 // same step in which it is counted, so either the last close sees the flag, or this function sees that close.
 void PoolResource::abandon() noexcept {
+  mark_awaited();
   {
     const Lock lock(mutex_);
     if (--handles_ != 0) return;

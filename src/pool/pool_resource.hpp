@@ -178,6 +178,7 @@ class PoolResource final : public Pool {
   static void dispose(Shard* shard) noexcept;
 
   // lifetime.cpp
+  void mark_awaited() noexcept;
   template <class F>
   void for_each_cache(F function) const {
     for (const Shard* shard = shards_; shard; shard = shard->next) shard->for_each_cache(function);

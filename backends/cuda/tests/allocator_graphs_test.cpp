@@ -62,6 +62,7 @@ class AllocatorGraphs : public Allocators {
   /// A thread of the driver's tells of the end of a graph.
   static void await_live(const PoolPtr& memory, std::size_t buffers) {
     while (memory->stats().live_buffers != buffers) std::this_thread::yield();
+    await_ends();
   }
 
  private:
@@ -170,6 +171,23 @@ TEST_F(AllocatorGraphs, TheAllocatorMayEndBeforeTheGraph) {
   EXPECT_EQ(memory->stats().live_buffers, 2U);
   EXPECT_CU(api().GraphDestroy(graph));
   await_live(memory, 0);
+}
+
+// The library's thread looks after what a pool without handles had. It makes no point of the whole context for that.
+TEST_F(AllocatorGraphs, ACaptureAfterThePoolsEndIsSpared) {
+  const auto upstream = cuda::make_vmm_resource(gpu());
+  {
+    const auto memory = make_pool(upstream, {.segment_bytes = page, .paged = false});
+    cuda::Allocator allocator(memory);
+    Capture capture(stream());
+    allocator.deallocate(stream(), allocator.allocate(stream(), page));
+    EXPECT_CU(api().GraphDestroy(capture.end()));
+    await_live(memory, 0);
+    EXPECT_NE(upstream->stats().live_buffers, 0U);
+  }
+  Capture capture(stream());
+  while (upstream->stats().live_buffers != 0) std::this_thread::yield();
+  EXPECT_CU(api().GraphDestroy(capture.end()));
 }
 
 TEST_F(AllocatorGraphs, ExhaustionIsToldAndSpoilsNothing) {
