@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "weir/error.hpp"
@@ -62,7 +64,10 @@ void after(ForkMoment moment) noexcept {
 }  // namespace
 
 detail::ForkStep::ForkStep(std::size_t place, Step step) noexcept {
-  all_steps[place].store(step, std::memory_order_release);
+  if (all_steps[place].exchange(step, std::memory_order_acq_rel)) {
+    std::fputs("weir: two fork handlers have the same place\n", stderr);
+    std::abort();
+  }
 }
 
 spi::ForkLink::ForkLink(void* object, Visit how) noexcept : object_(object), visit_(how) {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/adopted.hpp"
 
-#include <map>
-#include <mutex>
-
-#include "base/forks.hpp"
-#include "base/never_ends.hpp"
 #include "memory/foreign_resource.hpp"
+#include "memory/resource_of.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/resources.hpp"
 
@@ -32,21 +28,7 @@ class AdoptedResource final : public detail::ForeignResource, public detail::Rel
   void segment_released(std::size_t bytes) noexcept override { uncount(bytes); }
 };
 
-struct AdoptedResources {
-  std::mutex mutex;
-  std::map<spi::DeviceState*, std::shared_ptr<AdoptedResource>> of;
-};
-
-AdoptedResources& adopted_resources() { return detail::never_ends<AdoptedResources>(); }
-
-const detail::ForkStep step(3, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(adopted_resources().mutex, moment); });
-
-AdoptedResource& adopted_resource(spi::DeviceState& device) {
-  const std::scoped_lock lock(adopted_resources().mutex);
-  auto& resource = adopted_resources().of[&device];
-  if (!resource) resource = std::make_shared<AdoptedResource>(device);
-  return *resource;
-}
+AdoptedResource& adopted_resource(spi::DeviceState& device) { return detail::resource_of<AdoptedResource>(device); }
 
 }  // namespace
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/channel/imported.hpp"
 
-#include <map>
-#include <mutex>
 #include <utility>
 
-#include "base/fork_mutex.hpp"
-#include "base/never_ends.hpp"
 #include "ipc/channel/link.hpp"
 #include "memory/foreign_resource.hpp"
+#include "memory/resource_of.hpp"
 #include "weir/spi/block.hpp"
 
 namespace weir::detail::channel {
@@ -48,28 +45,11 @@ class BorrowedResource final : public ForeignResource {
   }
 };
 
-struct BorrowedResources {
-  ForkMutex mutex;
-  std::map<spi::DeviceState*, std::shared_ptr<BorrowedResource>> of;
-};
-
-BorrowedResource& resource_of(spi::DeviceState& device) {
-  auto& all = never_ends<BorrowedResources>();
-  {
-    const std::scoped_lock lock(all.mutex);
-    const auto known = all.of.find(&device);
-    if (known != all.of.end()) return *known->second;
-  }
-  auto made = std::make_shared<BorrowedResource>(device);
-  const std::scoped_lock lock(all.mutex);
-  return *all.of.try_emplace(&device, std::move(made)).first->second;
-}
-
 }  // namespace
 
 Buffer import_buffer(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream,
                      std::shared_ptr<Link> link, std::uint64_t grant) {
-  BorrowedResource& resource = resource_of(*segment->device);
+  auto& resource = resource_of<BorrowedResource>(*segment->device);
   return resource.borrow(std::move(segment), offset, bytes, stream, std::move(link), grant);
 }
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/hold/held_memory.hpp"
 
-#include <map>
-#include <mutex>
 #include <utility>
 
-#include "base/fork_mutex.hpp"
-#include "base/never_ends.hpp"
 #include "ipc/foreign_memory.hpp"
 #include "memory/foreign_resource.hpp"
+#include "memory/resource_of.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
@@ -48,23 +45,6 @@ class HeldResource final : public ForeignResource {
   }
 };
 
-struct HeldResources {
-  ForkMutex mutex;
-  std::map<spi::DeviceState*, std::shared_ptr<HeldResource>> of;
-};
-
-HeldResource& resource_of(spi::DeviceState& device) {
-  auto& all = never_ends<HeldResources>();
-  {
-    const std::scoped_lock lock(all.mutex);
-    const auto known = all.of.find(&device);
-    if (known != all.of.end()) return *known->second;
-  }
-  auto made = std::make_shared<HeldResource>(device);
-  const std::scoped_lock lock(all.mutex);
-  return *all.of.try_emplace(&device, std::move(made)).first->second;
-}
-
 }  // namespace
 
 const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred) {
@@ -86,7 +66,7 @@ const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred) {
 }
 
 Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
-  HeldResource& resource = resource_of(*segment->device);
+  auto& resource = resource_of<HeldResource>(*segment->device);
   return resource.hold(std::move(segment), stream, std::move(lease));
 }
 
