@@ -7,18 +7,7 @@ namespace weir::detail::channel {
 
 spi::Ref<spi::Segment> ForeignSegment::open(spi::DeviceState& preferred) {
   const std::scoped_lock lock(opening_);
-  if (refusal_) std::rethrow_exception(refusal_);
-  if (!segment_) {
-    try {
-      auto& device = device_of(wire, preferred);
-      segment_ = open_memory(device, wire, std::move(file_));
-    } catch (...) {
-      file_.reset();
-      refusal_ = std::current_exception();
-      throw;
-    }
-  }
-  return segment_;
+  return memory_.get([&](spi::StrangerFd file) { return open_memory(device_of(wire, preferred), wire, std::move(file)); });
 }
 
 }  // namespace weir::detail::channel

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "ipc/opened_once.hpp"
 #include "ipc/wire.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
@@ -16,7 +16,7 @@ namespace weir::detail::channel {
 
 /// A segment of the peer. Opened when the first buffer of it is received.
 struct ForeignSegment {
-  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), file_(std::move(from)) {}
+  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), memory_(std::move(from)) {}
   /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
   [[nodiscard]] spi::Ref<spi::Segment> open(spi::DeviceState& preferred);
 
@@ -24,9 +24,7 @@ struct ForeignSegment {
 
  private:
   std::mutex opening_;
-  spi::StrangerFd file_;
-  spi::Ref<spi::Segment> segment_;
-  std::exception_ptr refusal_;
+  OpenedOnce memory_;
 };
 
 /// What a Borrower keeps for a segment.

@@ -48,21 +48,13 @@ class HeldResource final : public ForeignResource {
 }  // namespace
 
 const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred) {
-  if (refusal_) std::rethrow_exception(refusal_);
-  if (segment_) return segment_;
-  try {
+  return memory_.get([&](spi::StrangerFd file) {
     WireDescriptor wire = detail::decode(descriptor_);
     if (wire.offset != 0 || wire.size != wire.segment_size || wire.has_ready || wire.has_lease)
       violated("a descriptor that is not of a whole segment");
     wire.read_only = true;  // whatever was said
-    auto& device = device_of(wire, preferred);
-    segment_ = open_memory(device, wire, std::move(file_));
-  } catch (...) {
-    file_.reset();
-    refusal_ = std::current_exception();
-    throw;
-  }
-  return segment_;
+    return open_memory(device_of(wire, preferred), wire, std::move(file));
+  });
 }
 
 Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {

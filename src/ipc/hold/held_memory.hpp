@@ -3,11 +3,11 @@
 // Memory that a reader got from a holder.
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <vector>
 
 #include "ipc/hold/messages.hpp"
+#include "ipc/opened_once.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
@@ -19,16 +19,14 @@ namespace weir::detail::hold {
 class HeldMemory {
  public:
   HeldMemory(Bytes descriptor, spi::StrangerFd file)
-      : descriptor_(descriptor.begin(), descriptor.end()), file_(std::move(file)) {}
+      : descriptor_(descriptor.begin(), descriptor.end()), memory_(std::move(file)) {}
   /// Return the memory, read-only, opened on `preferred` if nobody has opened it yet and that device can. Throws, each
   /// time, what the opening threw.
   [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred);
 
  private:
   std::vector<std::byte> descriptor_;
-  spi::StrangerFd file_;
-  spi::Ref<spi::Segment> segment_;
-  std::exception_ptr refusal_;
+  OpenedOnce memory_;
 };
 
 /// The file that keeps the memory of a set from being used again; without one where that needs none.
