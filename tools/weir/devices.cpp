@@ -12,6 +12,8 @@
 #include "labels.hpp"
 #include "table.hpp"
 #include "weir/dlpack.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/view.hpp"
 #include "weir/version.hpp"
 #include "weir/weir.hpp"
 
@@ -20,12 +22,21 @@ namespace {
 
 std::string mark(bool yes) { return yes ? "yes" : "-"; }
 
+/// What a tensor in such memory is for other frameworks. Vulkan's memory has no addresses for them, unless another
+/// backend has the same GPU.
+std::string as_dlpack(const Device& device, const KindInfo& kind) {
+  if (kind.host_accessible || device.backend() != "vulkan") return std::string{dlpack_device_name(kind.dlpack_device)};
+  const auto* const viewer = kind.exportable ? spi::viewer_of(device.state()) : nullptr;
+  if (!viewer) return "-";
+  return std::string{dlpack_device_name(viewer->find(viewer->default_kind)->dlpack_device)} + ", if exportable";
+}
+
 std::string kinds_of(const Device& device) {
   Table table{{"memory", "host", "device", "other processes", "as DLPack"}};
   for (const KindInfo& kind : device.kinds()) {
     const bool usual = kind.kind == device.default_kind();
     table.add({std::string{to_string(kind.kind)} + (usual ? " *" : ""), mark(kind.host_accessible),
-               mark(kind.device_accessible), mark(kind.exportable), std::string{dlpack_device_name(kind.dlpack_device)}});
+               mark(kind.device_accessible), mark(kind.exportable), as_dlpack(device, kind)});
   }
   return table.text(2);
 }
