@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a subscriber is told of a server's names, and what arguments are refused.
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "expect.hpp"
 #include "folder.hpp"
+#include "threads.hpp"
 #include "weir/client.hpp"
 #include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/server.hpp"
+#include "weir/spi/unique_fd.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::test {
@@ -30,6 +38,14 @@ constexpr auto limit = 30s;
 
 class Names : public testing::Test {
  protected:
+  // What a killed server leaves at its path.
+  void leave_dead_socket() const {
+    const spi::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
   std::uint64_t publish(Server& server, std::string_view name) { return server.publish(name, buffer, stream); }
 
   Folder folder;
@@ -197,6 +213,33 @@ TEST_F(Names, ThePathIsNobodyElses) {
   EXPECT_EQ(folder.files(), 2U) << "nothing was removed, and nothing left";
   EXPECT_THROW(Server(folder / "no/folder"), Error);
   EXPECT_ERROR(Client(folder / "nobody", limit), Errc::peer_gone, "no server");
+}
+
+TEST_F(Names, OneOfManyServersTakesADeadOnesPlace) {
+  constexpr int rounds = 100, many = 4;
+  for (int round = 0; round < rounds; ++round) {
+    leave_dead_socket();
+    std::barrier all(many);
+    std::vector<std::optional<Server>> servers(many);
+    std::atomic<int> refused{0};
+    {
+      std::vector<Thread> threads;
+      for (auto& server : servers) {
+        threads.emplace_back([&] {
+          all.arrive_and_wait();
+          try {
+            server.emplace(path);
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), std::errc::address_in_use) << error.what();
+            ++refused;
+          }
+        });
+      }
+    }
+    ASSERT_EQ(refused, many - 1);
+    EXPECT_TRUE(Client(path, limit).list("*", limit).empty());
+  }
+  EXPECT_EQ(folder.files(), 0U);
 }
 
 unsigned mode_of(const std::string& file) {

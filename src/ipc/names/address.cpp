@@ -2,6 +2,7 @@
 #include "ipc/names/address.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "weir/error.hpp"
@@ -58,6 +60,22 @@ std::string path_for_now(const std::string& path) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
+// Lock the path's folder. Whoever replaces the socket of a dead server holds this lock, so that nobody removes the
+// socket that another process has put there meanwhile. Waits for others, but not for long.
+spi::UniqueFd lock_folder(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  spi::UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file) fail(path, "open of its folder", errno);
+  constexpr int rounds = 100;
+  constexpr timespec pause{0, 10'000'000};
+  for (int round = 0; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++round) {
+    if (errno != EINTR && (errno != EWOULDBLOCK || round == rounds)) fail(path, "flock of its folder", errno);
+    (void)::nanosleep(&pause, nullptr);
+  }
+  return file;
+}
+
 // A socket whose server died is in the way, and nothing else is removed.
 void remove_dead(const std::string& path, const sockaddr_un& address) {
   struct stat found {};
@@ -86,10 +104,12 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
   file_ = made.st_ino;
   try {
     if (error != 0) fail(path, call, error);
-    constexpr int attempts = 8;  // others may take the path at the same time
-    for (int i = 0; i < attempts && ::link(now.c_str(), path.c_str()) != 0; ++i) {
-      if (errno != EEXIST || i + 1 == attempts) fail(path, "link", errno);
+    if (::link(now.c_str(), path.c_str()) != 0) {
+      if (errno != EEXIST) fail(path, "link", errno);
+      const auto lock = lock_folder(path);
       remove_dead(path, address);
+      if (::link(now.c_str(), path.c_str()) != 0)
+        fail(path, "another server has started: link", errno == EEXIST ? EADDRINUSE : errno);
     }
   } catch (...) {
     (void)::unlink(now.c_str());
