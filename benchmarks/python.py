@@ -15,6 +15,7 @@ import time
 import numpy as np
 
 import weir
+import weir.ipc
 
 
 def find(module):
@@ -91,9 +92,33 @@ def of_cuda(device, torch, cupy):
     row("weir copy_to: 4 KiB", lambda: source.copy_to(target, stream=stream), calls=500, before=stream.synchronize)
 
 
+def of_channel():
+    here, there = weir.ipc.Channel.pair()
+    stream, theirs = weir.Stream(weir.host_device()), weir.Stream(weir.host_device())
+    shared = weir.make_pool(weir.make_resource(weir.host_device(), "shared", exportable=True), exportable=True)
+    parcels = [(shared.allocate(4096, stream=stream), b"") for _ in range(64)]
+
+    def receive():
+        for buffer in [there.receive(stream=theirs)[0] for _ in parcels]:
+            buffer.close()
+
+    def both():
+        here.send_all(parcels, stream=stream)
+        receive()
+
+    row("weir channel: 64 buffers sent, received and closed", both, calls=100)
+
+    def alone():
+        here.send_all(parcels[:1], stream=stream)
+        there.receive(stream=theirs)[0].close()
+
+    row("weir channel: one buffer sent, received and closed", alone, calls=500)
+
+
 def main():
     torch, cupy = find("torch"), find("cupy")
     of_host(torch)
+    of_channel()
     gpus = [device for device in weir.devices() if device.backend == "cuda"]
     if gpus:
         of_cuda(gpus[0], torch, cupy)
