@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "background.hpp"
 
-#include <chrono>
 #include <limits>
 #include <thread>
 
+#include "base/linger.hpp"
 #include "weir/spi/sync.hpp"
 
 namespace weir::cuda {
-namespace {
-constexpr std::chrono::milliseconds linger{50};
-}
 
 void Background::run(std::function<void()> job) {
   const std::scoped_lock lock(mutex_);
@@ -34,7 +31,7 @@ void Background::work() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;
-    const bool more = arrived_.wait_for(lock, linger, [&] { return !jobs_.empty(); });
+    const bool more = arrived_.wait_for(lock, detail::linger.load(), [&] { return !jobs_.empty(); });
     --idle_;
     if (!more) break;
     auto job = std::move(jobs_.front());

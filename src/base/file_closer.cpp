@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/linger.hpp"
 #include "base/never_ends.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -27,7 +28,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_threads = 8;
 constexpr std::size_t most_ahead = 64;              // files that may wait before a caller has to wait, too
 constexpr std::chrono::milliseconds patience{100};  // a close that takes longer is stuck
-constexpr std::chrono::milliseconds linger{50};     // how long a thread without work stays
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 class Closer {
@@ -138,7 +138,7 @@ class Closer {
     for (;;) {
       if (waiting() == 0) {
         told_ = false;
-        if (!arrived_.wait_for(lock, linger, [&] { return waiting() != 0; })) break;
+        if (!arrived_.wait_for(lock, linger.load(), [&] { return waiting() != 0; })) break;
       } else if (attended()) {
         (void)arrived_.wait_until(lock, first_to_be_late());
       } else if (!close_next(lock, process)) {

@@ -20,6 +20,7 @@
 #include "base/file_closer.hpp"
 #include "base/forks.hpp"
 #include "base/library_thread.hpp"
+#include "base/linger.hpp"
 #include "base/never_ends.hpp"
 #include "ipc/file_pairs.hpp"
 #include "ipc/lent_out.hpp"
@@ -122,11 +123,11 @@ class Leases {
     sync::name_thread("weir leases");
     std::array<epoll_event, 64> events;
     constexpr int most = static_cast<int>(events.size());
-    constexpr int linger = 50;  // milliseconds
+    const int linger_now = static_cast<int>(linger.load().count());  // milliseconds
     const LibraryThread mark;
     const auto process = fork_generation;
     Lock lock(mutex_);
-    for (int timeout = linger;;) {
+    for (int timeout = linger_now;;) {
       const auto asked = asked_;  // read before the kernel is asked
       const int epoll = epoll_.get();
       lock.unlock();
@@ -145,7 +146,7 @@ class Leases {
         answered_.notify_all();
       }
       if (granted_.empty() && asked_ == answer_ && (count == 0 || answers)) break;
-      timeout = asked_ != answer_ ? 0 : granted_.empty() ? linger : -1;
+      timeout = asked_ != answer_ ? 0 : granted_.empty() ? linger_now : -1;
     }
     epoll_.reset();
     bell_.reset();

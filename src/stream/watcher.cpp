@@ -8,6 +8,7 @@
 
 #include "base/forks.hpp"
 #include "base/library_thread.hpp"
+#include "base/linger.hpp"
 #include "base/never_ends.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -91,7 +92,7 @@ void Watcher::run() noexcept {
     run_jobs(lock);
     if (!watched_) {
       pause = shortest;
-      if (!arrived_.wait_for(lock, linger, [&] { return watched_ || first_job_; })) break;
+      if (!arrived_.wait_for(lock, linger.load(), [&] { return watched_ || first_job_; })) break;
       continue;
     }
     new_ones_ = false;

@@ -35,7 +35,7 @@ class Watcher {
   using Lock = std::unique_lock<sync::Mutex>;
   static constexpr int duty = 200;
   static constexpr std::chrono::microseconds shortest{500};
-  static constexpr std::chrono::milliseconds longest{16}, linger{50};
+  static constexpr std::chrono::milliseconds longest{16};
 
   std::error_code ensure_thread() noexcept;
   void run() noexcept;

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker thread of a stream, which exists while work is held back. It does the waits that must happen on the host,
 // runs host functions, and submits the rest in order.
-#include <chrono>
 #include <new>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/atomic_max.hpp"
+#include "base/linger.hpp"
 #include "base/thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::spi {
-namespace {
-
-// A worker that has run out of work stays this long, so that not every burst of work starts a thread.
-constexpr std::chrono::milliseconds linger{50};
-
-}  // namespace
 
 // Needs the lock. Throws when the system cannot start a thread.
 void StreamState::start_worker() {
@@ -41,7 +35,7 @@ void StreamState::work() noexcept {
   sync::name_thread("weir worker");
   Lock lock(mutex_);
   for (;;) {
-    if (queue_.empty() && !changed_.wait_for(lock, linger, [&] { return !queue_.empty(); })) break;
+    if (queue_.empty() && !changed_.wait_for(lock, detail::linger.load(), [&] { return !queue_.empty(); })) break;
     Pending& pending = queue_.front();  // stays in the queue until it is submitted, so that nothing overtakes it
     std::list<Pending> over;
     lock.unlock();

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/linger.hpp"
 #include "copy/staging.hpp"
 #include "fds.hpp"
 #include "ipc/leases.hpp"
@@ -122,12 +123,25 @@ Leftovers leftovers(const Stage& stage, Injector& injector) {
   return left;
 }
 
+// Each round waits for the ends of the library's threads.
+class ShortLinger {
+ public:
+  ShortLinger() : before_(detail::linger.exchange(std::chrono::milliseconds{1})) {}
+  ShortLinger(const ShortLinger&) = delete;
+  ShortLinger& operator=(const ShortLinger&) = delete;
+  ~ShortLinger() { detail::linger = before_; }
+
+ private:
+  const std::chrono::milliseconds before_;
+};
+
 class Loop {
  public:
   Loop(const Scenario& scenario, const Stage& stage, Injector& injector)
       : scenario_(scenario), stage_(stage), injector_(injector) {}
 
   void run() {
+    const ShortLinger many_threads_end;
     for (int warm_up = 0; warm_up < 2; ++warm_up) run_without_failure("before anything failed");
     (void)open_fds();  // the first time, it makes a pool
     injector_.settle();
@@ -216,6 +230,7 @@ class Loop {
     bool again = false;
     const bool same = eventually([&] {
       if (std::exchange(again, true)) injector_.settle();  // a thread may have ended something since
+      if (before_.threads == 0 && threads() != 0) return false;  // the rest takes longer to find out
       now = leftovers(stage_, injector_);
       return now == before_;
     });

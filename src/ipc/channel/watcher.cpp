@@ -18,6 +18,7 @@
 
 #include "base/forks.hpp"
 #include "base/library_thread.hpp"
+#include "base/linger.hpp"
 #include "base/never_ends.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/file_pairs.hpp"
@@ -89,7 +90,7 @@ class Watcher {
 
   void run() noexcept {
     sync::name_thread("weir channels");
-    constexpr int linger = 50;  // milliseconds
+    const int linger_now = static_cast<int>(linger.load().count());  // milliseconds
     std::array<epoll_event, 64> events;
     const LibraryThread mark;
     const auto process = fork_generation;
@@ -98,7 +99,7 @@ class Watcher {
     for (;;) {
       const auto round = rounds_asked_;  // read before the links are
       const int epoll = epoll_.get();
-      const int timeout = rounds_asked_ != rounds_ ? 0 : watched_.empty() ? linger : -1;
+      const int timeout = rounds_asked_ != rounds_ ? 0 : watched_.empty() ? linger_now : -1;
       lock.unlock();
       due.clear();  // may be the end of links
       const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), timeout);
