@@ -26,8 +26,8 @@ struct Parcel {
 
 /// Options of a channel.
 struct ChannelOptions {
-  /// How many buffers the peer may send ahead, before somebody here receives them; 1 … 65 536. Each may bring up to
-  /// two files, so a larger window needs a higher limit of open files.
+  /// How many buffers the peer may send ahead, before somebody here receives them; 1 … 65 536. Each may bring a file, so
+  /// a larger window needs a higher limit of open files.
   std::uint32_t window = 256;
 };
 
@@ -68,8 +68,9 @@ class WEIR_API Channel {
 
   /// Lend `buffer` to the peer, whose stream waits for everything that was put on `stream` and for all recorded uses of
   /// the buffer. The buffer may be closed right afterwards. Throws unsupported for memory that was not made exportable,
-  /// invalid_argument for a payload that is too large and for zero bytes, peer_gone, closed, and timed_out when the
-  /// peer does not make room within `timeout`. A call that throws has sent nothing.
+  /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero bytes;
+  /// peer_gone, closed, and timed_out when the peer does not make room within `timeout`. A call that throws has sent
+  /// nothing.
   void send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload = {},
             std::chrono::milliseconds timeout = endless);
   /// The same for several buffers, with as few calls of the system as possible. Return how many were sent: fewer than
@@ -77,10 +78,14 @@ class WEIR_API Channel {
   /// have been sent.
   std::size_t send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout = endless);
 
-  /// Return the next buffer that the peer sent, usable on `stream` at once. Memory is opened on the device of `stream`
-  /// if that device can open it. A `timeout` of 0 takes what is there. Throws timed_out; peer_gone once the peer has
-  /// ended and what it sent before has been received; corrupt_descriptor when it broke the protocol; and what ipc::open
-  /// throws for memory that cannot be opened here, which is given back by that.
+  /// Return the next buffer that the peer sent, usable on `stream` at once, because `stream` waits for the peer's work.
+  /// Memory is opened on the device of `stream` if that device can open it. A `timeout` of 0 takes what is there. Throws
+  /// timed_out; peer_gone once the peer has ended and what it sent before has been received; corrupt_descriptor when it
+  /// broke the protocol; and what ipc::open throws for memory that cannot be opened here, which is given back by that.
+  ///
+  /// If the peer ends before its work on the buffer is complete, that work will never be. A call that finds this out
+  /// throws peer_gone for that buffer alone, which is given back, and leaves `stream` as it is. A stream that waits
+  /// already is lost with peer_gone: give buffers of a peer that may end a stream of their own.
   [[nodiscard]] Parcel receive(const Stream& stream, std::chrono::milliseconds timeout = endless);
 
   /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back. Calls that wait in

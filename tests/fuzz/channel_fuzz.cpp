@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "input.hpp"
@@ -31,6 +32,7 @@ struct Halves {
   Borrower<Memory> borrower{window};
   std::shared_ptr<int> kept = std::make_shared<int>(1);
   std::size_t back = 0;
+  bool has_page = false;
 
   void apply(const Message& message) {
     if (const auto* const hello = std::get_if<Hello>(&message)) {
@@ -41,6 +43,9 @@ struct Halves {
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       require(grant->payload.size() <= most_payload, "a payload that is too large");
       const Memory& memory = borrower.arrive(*grant);
+      require(grant->ready.word < detail::page_words && grant->ready.value < detail::page_given_up,
+              "a point that no page can hold");
+      require(grant->ready.value == 0 || has_page, "a point of a page that never came");
       require(grant->size != 0 && grant->offset + grant->size <= memory.bytes && grant->size <= memory.bytes,
               "a grant that leaves its segment");
     } else if (const auto* const releases = std::get_if<Releases>(&message)) {
@@ -50,6 +55,9 @@ struct Halves {
       }
     } else if (const auto* const credit = std::get_if<Credit>(&message)) {
       lender.credit(credit->buffers);
+    } else if (std::holds_alternative<Page>(message)) {
+      borrower.add_page();
+      require(!std::exchange(has_page, true), "a second page");
     } else if (const auto* const retire = std::get_if<Retire>(&message)) {
       (void)borrower.retire(retire->segment);
     }
@@ -71,7 +79,7 @@ void run_channel(std::span<const std::byte> bytes) {
       PacketReader packet(input.bytes(length), files);
       std::size_t needed = 0;
       while (const auto message = packet.next()) {
-        needed += std::holds_alternative<Segment>(*message) || std::holds_alternative<Ready>(*message) ? 1U : 0U;
+        needed += std::holds_alternative<Segment>(*message) || std::holds_alternative<Page>(*message) ? 1U : 0U;
         halves.apply(*message);
       }
       require(needed == files, "the files of a packet are not those of its messages");

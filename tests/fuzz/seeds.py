@@ -279,21 +279,22 @@ def packet(*messages, files=0):
     return bytes([files]) + struct.pack("<H", len(body)) + body
 
 
-def grant(number=1, segment=1, offset=0, size=1, payload=b"", waits=0, reserved=0):
-    return message(4, struct.pack("<IQQQIHH", segment, number, offset, size, reserved, len(payload), waits) + payload)
+def grant(number=1, segment=1, offset=0, size=1, payload=b"", word=0, value=0, reserved=0):
+    fields = struct.pack("<IQQQIHHQ", segment, number, offset, size, word, len(payload), reserved, value)
+    return message(4, fields + payload)
 
 
 def releases(*numbers):
     return message(5, struct.pack(f"<I{len(numbers)}Q", len(numbers), *numbers))
 
 
-HELLO = message(1, struct.pack("<II", 1, 16))
+HELLO = message(1, struct.pack("<II", 2, 16))
 SEGMENT = [message(2, struct.pack("<I", n) + b"\x64" + bytes(255)) for n in range(8)]
-READY, BYE = message(3, bytes(4)), message(8, bytes(4))
+PAGE, BYE = message(3, bytes(4)), message(8, bytes(4))
 FIRST, SECOND = 1 << 32, (1 << 32) + 1
 CHANNELS = {
     "hello": packet(HELLO),
-    "all": packet(HELLO, SEGMENT[1], READY, grant(payload=b"hello", waits=1), releases(FIRST, SECOND),
+    "all": packet(HELLO, SEGMENT[1], PAGE, grant(payload=b"hello", word=511, value=1), releases(FIRST, SECOND),
                   message(6, struct.pack("<I", 2)), message(7, struct.pack("<I", 1)), BYE, files=2),
     "two_packets": packet(HELLO) + packet(SEGMENT[1], files=1) + packet(grant()) + packet(releases(FIRST)),
     "released_twice": packet(releases(FIRST, FIRST)),
@@ -304,6 +305,12 @@ CHANNELS = {
     "credit": packet(message(6, struct.pack("<I", 3))),
     "retired": packet(SEGMENT[1], message(7, struct.pack("<I", 1)), grant(), files=1),
     "reserved": packet(SEGMENT[1], grant(reserved=1), files=1),
+    "no_page": packet(SEGMENT[1], grant(value=1), files=1),
+    "no_file_of_a_page": packet(PAGE),
+    "second_page": packet(PAGE, files=1) + packet(PAGE, files=1),
+    "word_outside": packet(SEGMENT[1], PAGE, grant(word=512, value=1), files=2),
+    "value_outside": packet(SEGMENT[1], PAGE, grant(value=2**63), files=2),
+    "word_alone": packet(SEGMENT[1], PAGE, grant(word=1), files=2),
     "no_file": packet(SEGMENT[1]),
     "one_file_more": packet(HELLO, files=1),
     "unknown": packet(message(9, bytes(4))),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The half of a connection that borrows memory: the segments that the peer told of, and what the peer has yet to be told
+// The half of a connection that borrows memory: the segments and the page that the peer told of, and what the peer has yet to be told
 // of the buffers that came. Knows neither files nor clocks.
 
 #include <cstddef>
@@ -46,6 +46,10 @@ class Borrower {
     if (known.mapped().unopened) --unopened_;
     return std::move(known.mapped().memory);
   }
+  /// The peer tells of its page.
+  void add_page() {
+    if (std::exchange(has_page_, true)) violated("a second page");
+  }
   /// A grant arrived. Return its segment.
   [[nodiscard]] Memory& arrive(const Grant& grant) {
     if (arrived_ == window_) violated("more than " + std::to_string(window_) + " buffers");
@@ -54,6 +58,7 @@ class Borrower {
     const std::uint64_t all = known->second.memory.size();
     if (grant.size == 0 || grant.offset > all || grant.size > all - grant.offset)
       violated(std::to_string(grant.size) + " bytes at offset " + std::to_string(grant.offset) + " of a segment of " + std::to_string(all));
+    if (grant.ready.value != 0 && !has_page_) violated("a buffer waits for a point of a page of which it never told");
     ++arrived_;
     return known->second.memory;
   }
@@ -104,6 +109,7 @@ class Borrower {
 
   std::map<std::uint32_t, Told> segments_;
   std::uint32_t last_ = 0;
+  bool has_page_ = false;
   const std::uint32_t window_;
   std::uint32_t arrived_ = 0, unopened_ = 0, to_credit_ = 0, told_credit_ = 0;
   std::size_t held_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/channel/link.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -64,7 +65,7 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
   if (owes) pay_debts();
   try {
     auto memory = next.segment->open(preferred);
-    if (next.ready) stream.wait(*next.ready);
+    if (next.ready) next.ready->order(stream);
     return {import_buffer(std::move(memory), next.offset, next.size, stream, shared_from_this(), next.number),
             std::move(next.payload)};
   } catch (...) {
@@ -167,6 +168,12 @@ std::uint32_t Link::attend() noexcept {
   const bool waits = lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
   watched_ = waits && !watcher_passed_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+bool Link::hung_up() const noexcept {
+  if (inherited()) return true;
+  pollfd entry{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0;
 }
 
 void Link::ask_watcher() noexcept {

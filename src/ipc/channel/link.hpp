@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "ipc/channel/foreign_segment.hpp"
 #include "ipc/channel/lender.hpp"
 #include "ipc/channel/messages.hpp"
+#include "ipc/channel/received_point.hpp"
+#include "ipc/channel/sent_points.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/segment.hpp"
@@ -90,6 +93,9 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
   [[nodiscard]] std::uint32_t attend() noexcept;
+  /// Return whether the peer is gone or was cut off, so that it will not say anything more. What it said before may not
+  /// have been read.
+  [[nodiscard]] bool hung_up() const noexcept;
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
 
  private:
@@ -100,7 +106,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::uint32_t segment_number;
     std::uint64_t offset, size;
     std::vector<std::byte> payload;
-    std::shared_ptr<const Event> ready;
+    std::shared_ptr<ReceivedPoint> ready;
   };
   struct Dropped;  // what must be destroyed without the locks
 
@@ -113,12 +119,14 @@ class Link : public std::enable_shared_from_this<Link> {
   void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);
   void read() noexcept;
   void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
-             std::shared_ptr<const Event>& ready, Dropped& dropped);
+             std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
+  [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
   void refuse_arrived(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
   std::size_t send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream, const Deadline& deadline);
   void await_turn(Lock& lock, const Deadline& deadline);
   std::size_t compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream);
+  [[nodiscard]] PagePoint record(const Stream& stream);
   void compose_debts();
   void await_room_in_socket() noexcept;
   void sent() noexcept;
@@ -138,12 +146,14 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<Lent> undone_;            // has room for as many
   std::vector<spi::SegmentId> told_now_;  // for the first time, in the packet
   std::size_t retired_now_ = 0;
-  bool greets_now_ = false, leaves_now_ = false;
+  bool greets_now_ = false, leaves_now_ = false, tells_page_now_ = false;
+  std::optional<SentPoints> points_;  // made for the first stream that the peer has to wait for
 
   std::mutex state_;
   std::condition_variable changed_;
   Lender<Lent> lender_;
   Borrower<ForeignMemory> borrower_;
+  std::shared_ptr<const PeerPage> peer_page_;
   std::deque<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
   std::weak_ptr<LinkObserver> observer_;

@@ -10,7 +10,6 @@
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/packets.hpp"
-#include "ipc/ready_point.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail::channel {
@@ -87,7 +86,7 @@ void Link::read() noexcept {
       if (refusal) std::rethrow_exception(refusal);
       const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
       PacketReader packet(bytes, files.size());
-      std::shared_ptr<const Event> ready;
+      std::shared_ptr<ReceivedPoint> ready;
       std::size_t file = 0;
       while (const auto message = packet.next()) apply(*message, files, file, ready, dropped);
     } catch (...) {
@@ -99,7 +98,7 @@ void Link::read() noexcept {
 }
 
 void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
-                 std::shared_ptr<const Event>& ready, Dropped& dropped) {
+                 std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped) {
   if (const auto* const hello = std::get_if<Hello>(&message)) {
     if (greeted_) violated("a second greeting");
     if (hello->version != protocol_version)
@@ -117,14 +116,14 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
     if (wire.has_ready || wire.has_lease || wire.offset != 0 || wire.size != wire.segment_size)
       violated("a segment's descriptor is that of a buffer");
     borrower_.add(segment->number, {std::make_shared<ForeignSegment>(wire, std::move(files.at(file++)))});
-  } else if (std::holds_alternative<Ready>(message)) {
-    ready = std::make_shared<const Event>(receive_ready(std::move(files.at(file++))));
+  } else if (std::holds_alternative<Page>(message)) {
+    borrower_.add_page();
+    peer_page_ = std::make_shared<const PeerPage>(std::move(files.at(file++)));
   } else if (const auto* const grant = std::get_if<Grant>(&message)) {
     if (peer_closed_) violated("a buffer after its farewell");
-    if (grant->waits && !ready) violated("a buffer waits for nothing");
     const auto& memory = borrower_.arrive(*grant);
     arrived_.push_back({grant->number, memory.segment, grant->segment, grant->offset, grant->size,
-                        {grant->payload.begin(), grant->payload.end()}, grant->waits ? ready : nullptr});
+                        {grant->payload.begin(), grant->payload.end()}, received_point(grant->ready, ready)});
     if (closed_) refuse_arrived(dropped);
   } else if (const auto* const releases = std::get_if<Releases>(&message)) {
     for (std::size_t i = 0; i < releases->size(); ++i) dropped.lent.push_back(lender_.release((*releases)[i]));
@@ -135,6 +134,14 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
   } else {
     peer_closed_ = true;
   }
+}
+
+// Return what the user's stream has to wait for: nothing if the point has been reached. The last buffer of the packet
+// waits for `last`, and many wait for the same point.
+std::shared_ptr<ReceivedPoint> Link::received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last) {
+  if (point.value == 0 || peer_page_->look(point) == PeerPage::State::reached) return nullptr;
+  if (!last || !last->is(point)) last = std::make_shared<ReceivedPoint>(peer_page_, point, weak_from_this());
+  return last;
 }
 
 // Nothing goes over the socket any more. What a peer sent before its end can still be received; what one sent that broke

@@ -9,13 +9,25 @@
 #include "ipc/channel/link.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/packets.hpp"
-#include "ipc/ready_point.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::channel {
+namespace {
+
+// Does not put a mark on the stream, unless others put work there: then buffers that are sent one after another have the
+// same point.
+bool has_work(const Stream& stream) {
+  auto& timeline = stream.state();
+  if (timeline.has_work_from_outside()) return !stream.record().done();
+  timeline.throw_if_lost();
+  return !timeline.reached(timeline.issued());
+}
+
+}  // namespace
+
 std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline) {
   constexpr const char* operation = "ipc::Channel::send";
   check_process();
@@ -28,7 +40,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
                                               std::to_string(most_payload));
   }
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
-  const bool waits = !stream.record().done();
+  const bool waits = has_work(stream);
   std::size_t done = 0;
   while (done < buffers.size()) {
     try {
@@ -51,7 +63,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
 std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {
   const Deadline now(std::chrono::milliseconds{0});
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
-  const bool waits = !stream.record().done();
+  const bool waits = has_work(stream);
   std::size_t done = 0;
   try {
     while (done < buffers.size() && capacity().room != 0) done += send_some(buffers.subspan(done), waits, stream, now);
@@ -121,7 +133,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
   check_open();
   check_peer();
   std::size_t count = 0;
-  bool has_ready = false;
+  PagePoint ready;
   for (; count < buffers.size() && lender_.room() != 0 && packet_.has_room(buffers[count].payload.size()); ++count) {
     const Buffer& buffer = *buffers[count].buffer;
     const auto place = buffer.location();
@@ -135,20 +147,32 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
       files_.push_back(std::move(exported.fd));
       (void)packet_.add(Segment{told.number, encode(wire)});
     }
-    if (waits && !std::exchange(has_ready, true)) {
-      files_.push_back(unlocked([&] { return send_ready(stream); }));
-      (void)packet_.add(Ready{});
+    if (waits && ready.value == 0) {
+      ready = unlocked([&] { return record(stream); });
+      if (tells_page_now_) (void)packet_.add(Page{});
     }
     lent_now_.push_back(0);
     undone_.reserve(lent_now_.capacity());
     lent_now_.back() = lender_.lend({buffer.share(), buffers[count].mark});
-    (void)packet_.add(Grant{lent_now_.back(), told.number, waits, place.offset, buffer.size(), buffers[count].payload});
+    (void)packet_.add(Grant{lent_now_.back(), told.number, place.offset, buffer.size(), ready, buffers[count].payload});
   }
   return count;
 }
 
+// Return the present point of the stream. The peer has to be told of the page before the first one.
+PagePoint Link::record(const Stream& stream) {
+  if (!points_) points_.emplace();
+  const PagePoint point = points_->record(stream);
+  if (!points_->is_told()) {
+    files_.push_back(points_->file());
+    tells_page_now_ = true;
+  }
+  return point;
+}
+
 void Link::compose_debts() {
   packet_.clear();
+  tells_page_now_ = false;
   files_.clear();
   lent_now_.clear();
   told_now_.clear();
@@ -164,6 +188,7 @@ void Link::sent() noexcept {
   borrower_.told();
   retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(std::min(retired_now_, retired_.size())));
   to_greet_ = to_greet_ && !greets_now_;
+  if (tells_page_now_) points_->told();
   told_closed_ = told_closed_ || leaves_now_;
   full_ = false;
 }

@@ -14,12 +14,12 @@ namespace {
 constexpr std::size_t unit = 8;
 constexpr std::size_t head = 4;
 
-enum Type : std::uint16_t { hello = 1, segment = 2, ready = 3, grant = 4, releases = 5, credit = 6, retire = 7, bye = 8 };
+enum Type : std::uint16_t { hello = 1, segment = 2, page = 3, grant = 4, releases = 5, credit = 6, retire = 7, bye = 8 };
 
 constexpr std::size_t hello_size = 8;
 constexpr std::size_t segment_size = 4 + wire_size;
 constexpr std::size_t empty_size = 4;  // reserved
-constexpr std::size_t grant_size = 36;  // and the payload behind it
+constexpr std::size_t grant_size = 44;  // and the payload behind it
 constexpr std::size_t number_size = 4;
 constexpr std::size_t release_size = 8;
 
@@ -45,12 +45,13 @@ Grant read_grant(Bytes body) {
   const auto payload = get<std::uint16_t>(body, 32);
   if (payload > most_payload) violated("a payload of " + std::to_string(payload) + " bytes");
   body = exactly(body, grant_size + payload, "a grant");
-  const auto waits = get<std::uint16_t>(body, 34);
-  if (waits > 1) violated("a grant has unknown flags");
-  const Grant made{get<std::uint64_t>(body, 4),  get<std::uint32_t>(body, 0),  waits == 1,
-                   get<std::uint64_t>(body, 12), get<std::uint64_t>(body, 20), body.subspan(grant_size, payload)};
-  if (get<std::uint32_t>(body, 28) != 0) violated("a reserved field is not zero");
-  return made;
+  const PagePoint ready{get<std::uint32_t>(body, 28), get<std::uint64_t>(body, 36)};
+  if (ready.word >= page_words) violated("word " + std::to_string(ready.word) + " of a page");
+  if (ready.value >= page_given_up) violated("a point that no page can hold");
+  if (ready.value == 0 && ready.word != 0) violated("a word without a value");
+  if (get<std::uint16_t>(body, 34) != 0) violated("a reserved field is not zero");
+  return {get<std::uint64_t>(body, 4),  get<std::uint32_t>(body, 0), get<std::uint64_t>(body, 12),
+          get<std::uint64_t>(body, 20), ready,                       body.subspan(grant_size, payload)};
 }
 
 Releases read_releases(Bytes body) {
@@ -107,7 +108,7 @@ bool PacketWriter::add(const Segment& message) {
   return true;
 }
 
-bool PacketWriter::add(const Ready&) { return !begin(ready, empty_size, 1).empty(); }
+bool PacketWriter::add(const Page&) { return !begin(page, empty_size, 1).empty(); }
 bool PacketWriter::add(const Bye&) { return !begin(bye, empty_size).empty(); }
 
 bool PacketWriter::add(const Grant& message) {
@@ -117,8 +118,9 @@ bool PacketWriter::add(const Grant& message) {
   put(body, 4, message.number);
   put(body, 12, message.offset);
   put(body, 20, message.size);
+  put(body, 28, message.ready.word);
   put(body, 32, static_cast<std::uint16_t>(message.payload.size()));
-  put(body, 34, static_cast<std::uint16_t>(message.waits));
+  put(body, 36, message.ready.value);
   std::ranges::copy(message.payload, body.begin() + grant_size);
   return true;
 }
@@ -159,7 +161,7 @@ std::optional<Message> PacketReader::next() {
   if (size == 0 || size > rest_.size()) violated("a message of " + std::to_string(size) + " bytes");
   const Bytes body = rest_.subspan(head, size - head);
   rest_ = rest_.subspan(size);
-  if (type == segment || type == ready) {
+  if (type == segment || type == page) {
     if (files_ == 0) violated("a file is missing");
     --files_;
   }
@@ -172,7 +174,7 @@ std::optional<Message> PacketReader::next() {
       const Bytes fields = exactly(body, segment_size, "a segment");
       return Segment{get<std::uint32_t>(fields, 0), fields.subspan(4)};
     }
-    case ready: check_empty(body, "a ready point"); return Ready{};
+    case page: check_empty(body, "a page"); return Page{};
     case bye: check_empty(body, "a farewell"); return Bye{};
     case grant: return read_grant(body);
     case releases: return read_releases(body);

@@ -12,11 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "ipc/timeline_page.hpp"
 #include "ipc/wire.hpp"
 
 namespace weir::detail::channel {
 
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 inline constexpr std::size_t most_payload = 256;        ///< bytes of a user beside one buffer
 inline constexpr std::size_t largest_packet = 32 << 10;  ///< bytes
 inline constexpr std::size_t most_files = 64;           ///< beside one packet
@@ -31,15 +32,15 @@ struct Segment {
   std::uint32_t number;                   ///< of the sender's choice, greater than all before
   std::span<const std::byte> descriptor;  ///< of the whole segment, wire_size bytes
 };
-/// The grants behind this one, in the same packet, that `wait` do so for this point. Its file comes beside the packet.
-struct Ready {};
+/// The sender's timeline page, which it sends at most once. Its file comes beside the packet.
+struct Page {};
 /// A buffer that the receiver may use until it releases it.
 struct Grant {
   std::uint64_t number;   ///< of the sender's choice, unlike that of any grant that is not released
   std::uint32_t segment;  ///< that the sender has told of
-  bool waits;             ///< for the Ready before
   std::uint64_t offset;   ///< in the segment
   std::uint64_t size;     ///< greater than 0
+  PagePoint ready;        ///< on the sender's page, for which the receiver waits; or none
   std::span<const std::byte> payload;
 };
 /// Grants of the receiver that the sender uses no more.
@@ -59,14 +60,14 @@ struct Retire {
 /// The sender sends no more buffers, and takes none.
 struct Bye {};
 
-using Message = std::variant<Hello, Segment, Ready, Grant, Releases, Credit, Retire, Bye>;
+using Message = std::variant<Hello, Segment, Page, Grant, Releases, Credit, Retire, Bye>;
 
 /// Builds a packet. Each `add` returns false, and adds nothing, when the message does not fit.
 class PacketWriter {
  public:
   bool add(const Hello& message);
   bool add(const Segment& message);
-  bool add(const Ready& message);
+  bool add(const Page& message);
   bool add(const Grant& message);
   bool add(std::span<const std::uint64_t>& releases);  ///< takes as many from the front as fit
   bool add(const Credit& message);

@@ -112,7 +112,7 @@ TEST(Lender, HasEverythingBackAtTheEnd) {
 }
 
 Grant grant_of(std::uint32_t segment, std::uint64_t offset, std::uint64_t size) {
-  return {1, segment, false, offset, size, {}};
+  return {1, segment, offset, size, {}, {}};
 }
 
 TEST(Borrower, TakesOnlyWhatLiesInTheSegment) {
@@ -154,6 +154,17 @@ TEST(Borrower, KeepsNoMoreThanItSaid) {
   borrower.opened(2);  // too late to count
   borrower.add(5, {10});
   EXPECT_ERROR(borrower.add(6, {10}), Errc::corrupt_descriptor, "more than 3 segments");
+}
+
+TEST(Borrower, WaitsForPointsOfThePageThatItWasToldOf) {
+  Borrower<Memory> borrower(8);
+  borrower.add(1, {10});
+  const Grant waiting{1, 1, 0, 1, {3, 1}, {}};
+  EXPECT_ERROR(borrower.arrive(waiting), Errc::corrupt_descriptor, "a page of which it never told");
+  EXPECT_EQ(borrower.arrived(), 0U);
+  borrower.add_page();
+  EXPECT_EQ(borrower.arrive(waiting).bytes, 10U);
+  EXPECT_ERROR(borrower.add_page(), Errc::corrupt_descriptor, "a second page");
 }
 
 TEST(Borrower, TellsOfEachEndOnce) {

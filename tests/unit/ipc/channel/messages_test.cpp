@@ -14,6 +14,9 @@ namespace weir::test {
 namespace {
 
 using namespace detail::channel;
+using detail::page_given_up;
+using detail::page_words;
+using detail::PagePoint;
 
 std::array<std::byte, detail::wire_size> descriptor() {
   std::array<std::byte, detail::wire_size> bytes{};
@@ -30,8 +33,8 @@ PacketWriter one_of_each() {
   std::span<const std::uint64_t> rest = released;
   EXPECT_TRUE(packet.add(Hello{1, 256}));
   EXPECT_TRUE(packet.add(Segment{7, named}));
-  EXPECT_TRUE(packet.add(Ready{}));
-  EXPECT_TRUE(packet.add(Grant{0x500000006, 7, true, 4096, 1000, payload}));
+  EXPECT_TRUE(packet.add(Page{}));
+  EXPECT_TRUE(packet.add(Grant{0x500000006, 7, 4096, 1000, {511, page_given_up - 1}, payload}));
   EXPECT_TRUE(packet.add(rest));
   EXPECT_TRUE(rest.empty());
   EXPECT_TRUE(packet.add(Credit{64}));
@@ -63,22 +66,35 @@ TEST(ChannelMessages, HaveTheseBytes) {
   const std::array<std::uint64_t, 1> released{0x0102030405060708};
   std::span<const std::uint64_t> rest = released;
   ASSERT_TRUE(packet.add(Hello{1, 256}));
-  ASSERT_TRUE(packet.add(Ready{}));
-  ASSERT_TRUE(packet.add(Grant{0x1112131415161718, 0x21222324, true, 0x3132333435363738, 0x41, payload}));
+  ASSERT_TRUE(packet.add(Page{}));
+  ASSERT_TRUE(packet.add(
+      Grant{0x1112131415161718, 0x21222324, 0x3132333435363738, 0x41, {0x0142, 0x5152535455565758}, payload}));
   ASSERT_TRUE(packet.add(rest));
   ASSERT_TRUE(packet.add(Credit{3}));
   ASSERT_TRUE(packet.add(Retire{4}));
   ASSERT_TRUE(packet.add(Bye{}));
   EXPECT_EQ(hex(packet.bytes()),
-            "01000200010000000001000000000000"          // hello, 2 units
-            "0300010000000000"                          // ready
-            "04000600" "24232221" "1817161514131211"     // grant: segment, number,
-            "3837363534333231" "4100000000000000"       // offset, size,
-            "00000000" "0200" "0100" "aabb000000000000"  // reserved, payload size, waits, payload
-            "05000200" "01000000" "0807060504030201"    // releases
-            "06000100" "03000000"                       // credit
-            "07000100" "04000000"                       // retire
-            "08000100" "00000000");                     // bye
+            "01000200010000000001000000000000"  // hello, 2 units
+            "0300010000000000"                  // page
+            "04000700"
+            "24232221"
+            "1817161514131211"  // grant: segment, number,
+            "3837363534333231"
+            "4100000000000000"  // offset, size,
+            "42010000"
+            "0200"
+            "0000"
+            "5857565554535251"  // word, payload size, reserved, value
+            "aabb000000000000"  // payload
+            "05000200"
+            "01000000"
+            "0807060504030201"  // releases
+            "06000100"
+            "03000000"  // credit
+            "07000100"
+            "04000000"  // retire
+            "08000100"
+            "00000000");  // bye
   EXPECT_EQ(packet.files(), 1U);
 }
 
@@ -92,13 +108,13 @@ TEST(ChannelMessages, ComeThroughAsTheyWere) {
   const auto segment = std::get<Segment>(*reader.next());
   EXPECT_EQ(segment.number, 7U);
   EXPECT_BYTES(segment.descriptor, descriptor());
-  EXPECT_TRUE(std::holds_alternative<Ready>(*reader.next()));
+  EXPECT_TRUE(std::holds_alternative<Page>(*reader.next()));
   const auto grant = std::get<Grant>(*reader.next());
   EXPECT_EQ(grant.number, 0x500000006U);
   EXPECT_EQ(grant.segment, 7U);
-  EXPECT_TRUE(grant.waits);
   EXPECT_EQ(grant.offset, 4096U);
   EXPECT_EQ(grant.size, 1000U);
+  EXPECT_EQ(grant.ready, (PagePoint{511, page_given_up - 1}));
   EXPECT_BYTES(grant.payload, pattern(5, 1));
   const auto releases = std::get<Releases>(*reader.next());
   ASSERT_EQ(releases.size(), 3U);
@@ -118,19 +134,20 @@ TEST(ChannelMessages, StopAtThePacketsEnd) {
   std::size_t grants = 0;
   while (packet.has_room(most_payload)) {
     ASSERT_TRUE(packet.add(Segment{1, named}));
-    ASSERT_TRUE(packet.add(Ready{}));
-    ASSERT_TRUE(packet.add(Grant{1, 1, true, 0, 1, payload}));
+    ASSERT_TRUE(packet.add(Page{}));
+    ASSERT_TRUE(packet.add(Grant{1, 1, 0, 1, {1, 1}, payload}));
     ++grants;
   }
   EXPECT_GE(grants, 30U);
   EXPECT_LE(packet.files(), most_files);
   std::vector<std::uint64_t> many(10000, 1);
   std::span<const std::uint64_t> rest = many;
-  while (packet.add(rest)) {}
+  while (packet.add(rest)) {
+  }
   EXPECT_FALSE(rest.empty());
   EXPECT_LE(packet.bytes().size(), largest_packet);
   const std::size_t before = packet.bytes().size();
-  EXPECT_FALSE(packet.add(Grant{1, 1, true, 0, 1, payload}));
+  EXPECT_FALSE(packet.add(Grant{1, 1, 0, 1, {1, 1}, payload}));
   EXPECT_EQ(packet.bytes().size(), before);
   (void)count_messages(packet.bytes(), packet.files());
 }
@@ -167,6 +184,21 @@ TEST(ChannelMessages, AChangedByteIsReadOrRefused) {
     }
   }
   EXPECT_GT(refused, 100U);
+}
+
+TEST(ChannelMessages, APointIsOneThatAPageCanHold) {
+  const auto read = [](PagePoint ready) {
+    PacketWriter packet;
+    EXPECT_TRUE(packet.add(Grant{1, 1, 0, 1, ready, {}}));
+    return std::get<Grant>(*PacketReader(packet.bytes(), 0).next()).ready;
+  };
+  for (const PagePoint right : {PagePoint{}, PagePoint{0, 1}, PagePoint{page_words - 1, page_given_up - 1}})
+    EXPECT_EQ(read(right), right);
+  EXPECT_ERROR(read({page_words, 1}), Errc::corrupt_descriptor, "word 512 of a page");
+  EXPECT_ERROR(read({~std::uint32_t{0}, 1}), Errc::corrupt_descriptor, "of a page");
+  EXPECT_ERROR(read({1, 0}), Errc::corrupt_descriptor, "a word without a value");
+  EXPECT_ERROR(read({0, page_given_up}), Errc::corrupt_descriptor, "no page can hold");
+  EXPECT_ERROR(read({0, ~std::uint64_t{0}}), Errc::corrupt_descriptor, "no page can hold");
 }
 
 TEST(ChannelMessages, FilesAreNeitherTooManyNorTooFew) {

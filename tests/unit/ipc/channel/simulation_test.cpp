@@ -203,7 +203,7 @@ class World {
     }
     do {
       lent.push_back(end.lender.lend(use));
-      (void)packet.add(Grant{lent.back(), told.number, false, draw(100), 1 + draw(100), {}});
+      (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), {}, {}});
     } while (end.lender.room() != 0 && one_in(3));
     if (faults && one_in(6)) {  // the socket is full
       end.borrower.untold();
