@@ -321,6 +321,24 @@ CHANNELS = {
 }
 
 
+def page(*writes, file=GENUINE, seals=0x16):
+    """Writes are a word, what is written, and the value that is looked for."""
+    return bytes([file, seals]) + b"".join(struct.pack("<HBqBq", word, 0xff, stands, 0xff, value)
+                                           for word, stands, value in writes)
+
+
+PAGES = {
+    "reached": page((7, 2, 2), (7, 3, 2), (511, 1, 1)),
+    "pending": page((7, 1, 2), (7, 0, 1)),
+    "given_up": page((7, 2 - 2**63, 3), (7, 2 - 2**63, 2), (7, -2**63, 1)),
+    "goes_back": page((7, 5, 5), (7, 1, 5)),
+    "largest": page((511, 2**63 - 1, 2**63 - 1), (0, -1, 2**63 - 1)),
+    "halves": page((1, 2**32, 2**32 + 1), (1, 2**32 - 1, 2**32)),
+    **{f"seals_{seals:x}": page(seals=seals) for seals in (0, 0x2, 0x4, 0x6, 0x10, 0x12, 0x14, 0x17)},
+    **{f"file_{kind}": page(file=kind) for kind in range(SEALED, BOTH + 1)},
+}
+
+
 def held(kind, number, body=b"", files=0):
     """A message between a holder and a client, as a packet."""
     text = struct.pack("<HHI", kind, 0, number) + body
@@ -416,7 +434,7 @@ NAMES = {
     "missed": said(asked(22, 3, tail=u64(9)), by_server=True),
 }
 
-CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "hold": HELD, "names": NAMES,
+CORPORA = {"descriptor": DESCRIPTORS, "socket": SOCKETS, "channel": CHANNELS, "page": PAGES, "hold": HELD, "names": NAMES,
            "dlpack": TENSORS, "layout": LAYOUTS, "device": DEVICES,
            "trace": TRACES, "spec": SPECS, "arena": ARENAS}
 

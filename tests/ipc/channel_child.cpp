@@ -3,6 +3,7 @@
 // descriptor on descriptor 3, where lines are said.
 //   rewrite  receive <count> buffers, expect pattern(size, seed) with the seed from the payload, write seed + 1, close
 //   hold     receive <count> buffers, say "holds", and keep them until the other end closes
+//   late     send as many as make does, behind a gate that a line opens; say "sent" before
 //   make     send <count> buffers: the one at i has pattern(500 + i, i)
 // At the end it says "done". Whatever fails is said in the line, and the exit code is 1.
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "gate.hpp"
 #include "spawn.hpp"
 #include "weir/channel.hpp"
 #include "weir/device.hpp"
@@ -54,7 +56,7 @@ std::string hold(ipc::Channel& channel, std::size_t count, const Stream& stream)
 }
 
 // The memory is new for each buffer, so that the other end has many segments to open.
-std::string make(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+void send_all(ipc::Channel& channel, std::size_t count, const Stream& stream) {
   MemoryKind kind{};
   for (const KindInfo& known : stream.device().kinds()) {
     if (known.exportable) kind = known.kind;
@@ -65,6 +67,21 @@ std::string make(ipc::Channel& channel, std::size_t count, const Stream& stream)
     write(buffer, pattern(500 + i, static_cast<std::uint32_t>(i)), stream);
     channel.send(buffer, stream, {}, limit);
   }
+}
+
+std::string make(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  send_all(channel, count, stream);
+  return "done";
+}
+
+std::string late(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  Gate gate;
+  gate.hold(stream);
+  send_all(channel, count, stream);
+  write_line(lines, "sent");
+  (void)read_line(lines);
+  gate.open();
+  stream.synchronize();
   return "done";
 }
 
@@ -72,6 +89,7 @@ std::string run(const std::string& mode, const Stream& stream, std::size_t count
   ipc::Channel channel = connect();
   if (mode == "rewrite") return rewrite(channel, count, stream);
   if (mode == "hold") return hold(channel, count, stream);
+  if (mode == "late") return late(channel, count, stream);
   return make(channel, count, stream);
 }
 

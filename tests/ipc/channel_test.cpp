@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "channel_processes.hpp"
 #include "fixture.hpp"
 #include "rounds.hpp"
 #include "settle.hpp"
@@ -380,25 +381,12 @@ TEST_P(Channels, LeaveNoFilesBehind) {
   expect_rounds_leave_no_files(round, stream, *resource, limit);
 }
 
-class ChannelProcesses : public Channels {
- protected:
-  [[nodiscard]] Child spawn(const std::string& mode, std::size_t count) {
-    return {WEIR_CHILD_DIR "/channel_child", {mode, device().id(), std::to_string(count)}};
-  }
-  /// Return a channel whose other end goes to the child.
-  static Channel connect(const Child& child) {
-    auto [mine, theirs] = Channel::make_sockets();
-    std::vector<spi::UniqueFd> files;
-    files.push_back(std::move(theirs));
-    ipc::send(child.socket(), ipc::Descriptor(Bytes(ipc::Descriptor::size), std::move(files)));
-    return Channel(std::move(mine));
-  }
-};
+class ChannelProcesses : public Channels {};
 WEIR_FOR_EACH_EXPORTABLE(ChannelProcesses);
 
 TEST_P(ChannelProcesses, TheChangeIsSeenHere) {
-  Child child = spawn("rewrite", 40);
-  Channel channel = connect(child);
+  ChannelChild child("rewrite", device(), 40);
+  Channel channel = child.connect();
   std::vector<Buffer> sent;
   for (std::uint32_t i = 0; i < 40; ++i) {
     sent.push_back(filled(pattern(1000 + i, i)));
@@ -412,8 +400,8 @@ TEST_P(ChannelProcesses, TheChangeIsSeenHere) {
 }
 
 TEST_P(ChannelProcesses, AKilledPeerGivesEverythingBack) {
-  Child child = spawn("hold", 20);
-  Channel channel = connect(child);
+  ChannelChild child("hold", device(), 20);
+  Channel channel = child.connect();
   for (std::uint32_t i = 0; i < 30; ++i) channel.send(filled(pattern(1000, i)), stream, {}, limit);
   EXPECT_EQ(child.line(), "holds");
   EXPECT_EQ(channel.stats().lent, 30U);
@@ -423,8 +411,8 @@ TEST_P(ChannelProcesses, AKilledPeerGivesEverythingBack) {
 }
 
 TEST_P(ChannelProcesses, WhatComesFromThereIsRead) {
-  Child child = spawn("make", 100);
-  Channel channel = connect(child);
+  ChannelChild child("make", device(), 100);
+  Channel channel = child.connect();
   for (std::uint32_t i = 0; i < 100; ++i) {
     const ipc::Parcel parcel = channel.receive(stream, limit);
     EXPECT_BYTES(read(parcel.buffer, stream), pattern(500 + i, i));

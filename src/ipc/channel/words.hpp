@@ -15,6 +15,8 @@ namespace weir::detail::channel {
 /// Gives each stream a word of its own as long as the stream has points that were not reached. Not thread-safe.
 class Words {
  public:
+  explicit Words(std::uint32_t count = page_words) noexcept : count_(count) {}  ///< so many of the page's words
+
   /// Return the word of `stream`, which is a free one if it has none; nothing if all are in use. `reached(point)` says
   /// whether a point has been reached.
   template <class Reached>
@@ -55,14 +57,15 @@ class Words {
   // ones.
   template <class Reached>
   std::optional<std::uint32_t> find_free(const Reached& reached) {
-    if (words_.size() < page_words) return static_cast<std::uint32_t>(words_.size());
-    for (std::uint32_t i = 0; i < page_words; ++i) {
-      const std::uint32_t word = hand_++ % page_words;
+    if (words_.size() < count_) return static_cast<std::uint32_t>(words_.size());
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      const std::uint32_t word = hand_++ % count_;
       if (reached(PagePoint{word, words_[word].given})) return word;
     }
     return std::nullopt;
   }
 
+  const std::uint32_t count_;
   std::vector<Word> words_;
   std::map<std::uint64_t, std::uint32_t> word_of_;  // by stream
   std::uint32_t hand_ = 0;                          // where the search for a free word goes on

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels between processes that are played in this one: packets wait in queues, processes die between any two steps,
-// sockets are full. The halves of the connections are the real ones. First anything happens, and safety is checked at
-// each step: memory goes to somebody else only when no living process can use it any more. Then nobody dies or lags any
-// more, and everything must come back. A seed plays a schedule again: WEIR_CHANNEL_SEED=n runs that one alone.
+// sockets are full, streams are slow. The halves of the connections are the real ones. First anything happens, and
+// safety is checked at each step: memory goes to somebody else only when no living process can use it any more, and
+// nobody uses it before the work of its owner is complete. Then nobody dies or lags any more, and everything must come
+// back. A seed plays a schedule again: WEIR_CHANNEL_SEED=n runs that one alone.
 
 #include <gtest/gtest.h>
 
@@ -21,14 +22,17 @@
 
 #include "ipc/channel/borrower.hpp"
 #include "ipc/channel/lender.hpp"
+#include "ipc/channel/words.hpp"
 
 namespace weir::test {
 namespace {
 
 using namespace detail::channel;
+using detail::PagePoint;
 
 constexpr std::size_t processes = 3;
-constexpr std::uint32_t window = 4;
+constexpr std::uint32_t window = 4, words = 2;  // fewer words than a process has streams
+constexpr std::size_t streams = 3;
 constexpr std::uint64_t segment_bytes = 1024;
 
 /// A place of memory: one segment at a time, which somebody owns while `users` is not 0.
@@ -61,19 +65,43 @@ struct ForeignSegment {
 
 struct End;
 
-struct Loan final : Use {
-  Loan(std::shared_ptr<End> over, Slot& of, std::uint64_t number);
-  ~Loan() override;
-  void orphan();
-  std::shared_ptr<End> end;
-  std::uint64_t grant;
-  bool counts = true;
+/// A stream of a process: how much work it has been given, how much it has done, and what it does at which point.
+struct Work {
+  struct Action {
+    std::uint64_t position;
+    std::weak_ptr<End> end;  // whose page it writes
+    PagePoint point;
+  };
+  std::uint64_t issued = 0, reached = 0;
+  std::deque<Action> actions;
+};
+
+/// What the owner of a buffer wants to be complete before the peer uses it.
+struct Need {
+  const Work* work = nullptr;
+  std::uint64_t position = 0;
+  [[nodiscard]] bool met() const noexcept { return !work || work->reached >= position; }
 };
 
 struct Arrival {
   std::uint64_t grant;
   std::uint32_t segment;
   Slot* slot;
+  PagePoint ready;
+  Need need;
+};
+
+struct Loan final : Use {
+  Loan(std::shared_ptr<End> over, const Arrival& from);
+  /// Return whether the stream that waits for the peer's point goes on, and if it does, that it may.
+  [[nodiscard]] bool is_ready() const;
+  ~Loan() override;
+  void orphan();
+  std::shared_ptr<End> end;
+  std::uint64_t grant;
+  PagePoint ready;
+  Need need;
+  bool counts = true;
 };
 
 /// One end of a connection.
@@ -86,13 +114,24 @@ struct End : std::enable_shared_from_this<End> {
   std::deque<Arrival> arrived;
   std::vector<Loan*> loans;
   std::vector<std::uint32_t> retired;
-  bool greeted = false, gone = false;
+  Words given{words};
+  std::array<std::uint64_t, words> page{};  // as this end wrote it
+  std::map<std::uint64_t, Need> needs;      // by grant
+  bool greeted = false, gone = false, told_page = false;
 };
 
-Loan::Loan(std::shared_ptr<End> over, Slot& of, std::uint64_t number) : end(std::move(over)), grant(number) {
-  slot = &of;
-  ++of.loans;
+Loan::Loan(std::shared_ptr<End> over, const Arrival& from)
+    : end(std::move(over)), grant(from.grant), ready(from.ready), need(from.need) {
+  slot = from.slot;
+  ++slot->loans;
   end->loans.push_back(this);
+}
+bool Loan::is_ready() const {
+  const bool reached = ready.value == 0 || end->peer.lock()->page.at(ready.word) >= ready.value;
+  if (reached) {
+    EXPECT_TRUE(need.met()) << "the buffer is used before the work on it is complete";
+  }
+  return reached;
 }
 void Loan::orphan() {
   if (std::exchange(counts, false)) --slot->loans;
@@ -118,6 +157,9 @@ class World {
     for (const auto& end : ends_) end->greeted = end->greeted || end->gone;
     for (std::size_t i = 0; i < processes; ++i) held_[i].clear();
     for (int round = 0; round < 12; ++round) {  // a chain of all processes, there and back
+      for (std::size_t i = 0; i < processes; ++i) {
+        for (Work& work : works_[i]) do_work(i, work, work.issued);
+      }
       for (const auto& end : ends_) settle(*end);
     }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -162,12 +204,18 @@ class World {
   void step(bool faults) {
     End& end = *ends_[draw(ends_.size())];
     if (!alive_[end.process]) return;
-    switch (draw(10)) {
-      case 0: case 1: case 2: return send(end, faults);
-      case 3: case 4: return deliver(end);
-      case 5: case 6: return take(end);
+    switch (draw(12)) {
+      case 0:
+      case 1:
+      case 2: return send(end, faults);
+      case 3:
+      case 4: return deliver(end);
+      case 5:
+      case 6: return take(end);
       case 7: return drop(end.process);
       case 8: return pay(end, faults && one_in(4));
+      case 9: ++works_[end.process][draw(streams)].issued; return;
+      case 10: return progress(end.process);
       default:
         if (one_in(3)) renew(draw(slots_.size()));
         if (faults && one_in(25)) die(end.process);
@@ -177,7 +225,10 @@ class World {
   // Use a slot of the process, or pass on something that it holds.
   UsePtr something(std::size_t process) {
     auto& held = held_[process];
-    if (!held.empty() && one_in(2)) return held[draw(held.size())];
+    if (!held.empty() && one_in(2)) {
+      const UsePtr chosen = held[draw(held.size())];
+      if (is_ready(*chosen)) return chosen;
+    }
     for (std::size_t i = process; i < slots_.size(); i += processes) {
       Slot& slot = slots_[i];
       if (slot.users != 0) continue;
@@ -201,20 +252,67 @@ class World {
       std::memcpy(descriptor.data(), &described, sizeof described);
       (void)packet.add(Segment{told.number, descriptor});
     }
+    const std::size_t stream = draw(streams);
+    Work& work = works_[end.process][stream];
+    const Need need{&work, work.issued};
+    PagePoint ready;
+    if (!need.met()) {
+      const auto point = record(end, work, 1 + stream);
+      if (!point) return undo(end, told, use->slot->id);
+      ready = *point;
+      if (!end.told_page) (void)packet.add(Page{});
+    }
     do {
       lent.push_back(end.lender.lend(use));
-      (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), {}, {}});
+      end.needs[lent.back()] = need;
+      (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), ready, {}});
     } while (end.lender.room() != 0 && one_in(3));
     if (faults && one_in(6)) {  // the socket is full
-      end.borrower.untold();
       for (const auto number : lent) (void)end.lender.unlend(number);
-      if (told.first) end.lender.untell(use->slot->id);
-      return;
+      return undo(end, told, use->slot->id);
     }
+    end.told_page = end.told_page || ready.value != 0;
     if (one_in(2)) drop(end.process);  // other threads go on while the packet is sent
     end.borrower.told();
     end.retired.clear();
     transmit(end, packet);
+  }
+
+  static void undo(End& end, const Lender<UsePtr>::Told& told, spi::SegmentId id) {
+    end.borrower.untold();
+    if (told.first) end.lender.untell(id);
+  }
+
+  // Return the present point of a stream; nothing if the words are other streams'.
+  static std::optional<PagePoint> record(End& end, Work& work, std::uint64_t id) {
+    const auto word = end.given.of(id, [&](PagePoint point) { return end.page.at(point.word) >= point.value; });
+    if (!word) return std::nullopt;
+    if (const auto again = end.given.given(*word, work.issued)) return again;
+    const PagePoint point = end.given.next(*word);
+    end.given.give(*word, ++work.issued);
+    work.actions.push_back({work.issued, end.weak_from_this(), point});
+    return point;
+  }
+
+  void progress(std::size_t process) {
+    Work& work = works_[process][draw(streams)];
+    if (work.reached < work.issued) do_work(process, work, work.reached + 1 + draw(work.issued - work.reached));
+  }
+
+  void do_work(std::size_t process, Work& work, std::uint64_t until) {
+    if (!alive_[process]) return;
+    for (work.reached = until; !work.actions.empty() && work.actions.front().position <= until;) {
+      const auto end = work.actions.front().end.lock();
+      const PagePoint point = work.actions.front().point;
+      work.actions.pop_front();
+      EXPECT_LT(end->page.at(point.word), point.value) << "values only grow";
+      end->page.at(point.word) = point.value;
+    }
+  }
+
+  static bool is_ready(const Use& use) {
+    const auto* const loan = dynamic_cast<const Loan*>(&use);
+    return !loan || loan->is_ready();
   }
 
   static void owe(End& end, PacketWriter& packet) {
@@ -251,7 +349,9 @@ class World {
     std::size_t count = 0;
     PacketReader packet(bytes, 1000);
     try {
-      while (const auto message = packet.next()) count += std::holds_alternative<Segment>(*message) ? 1U : 0U;
+      while (const auto message = packet.next()) {
+        count += std::holds_alternative<Segment>(*message) || std::holds_alternative<Page>(*message) ? 1U : 0U;
+      }
     } catch (const Error&) {  // of the files that are too many
     }
     return count;
@@ -266,7 +366,11 @@ class World {
       std::memcpy(&described, segment->descriptor.data(), sizeof described);
       end.borrower.add(segment->number, described);
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
-      end.arrived.push_back({grant->number, grant->segment, end.borrower.arrive(*grant).slot});
+      Slot* const slot = end.borrower.arrive(*grant).slot;
+      end.arrived.push_back(
+          {grant->number, grant->segment, slot, grant->ready, end.peer.lock()->needs.at(grant->number)});
+    } else if (std::holds_alternative<Page>(message)) {
+      end.borrower.add_page();
     } else if (const auto* const releases = std::get_if<Releases>(&message)) {
       for (std::size_t i = 0; i < releases->size(); ++i) back.push_back(end.lender.release((*releases)[i]));
     } else if (const auto* const credit = std::get_if<Credit>(&message)) {
@@ -282,8 +386,10 @@ class World {
     end.arrived.pop_front();
     end.borrower.take();
     end.borrower.opened(next.segment);
-    auto loan = std::make_shared<Loan>(end.shared_from_this(), *next.slot, next.grant);
-    if (!alive_[end.peer.lock()->process]) loan->orphan();
+    auto loan = std::make_shared<Loan>(end.shared_from_this(), next);
+    const bool alive = alive_[end.peer.lock()->process];
+    if (!alive) loan->orphan();
+    if (!loan->is_ready() && !alive) return;  // the buffer is lost
     held_[end.process].push_back(std::move(loan));
   }
 
@@ -291,6 +397,10 @@ class World {
     auto& held = held_[process];
     if (held.empty()) return;
     const auto at = held.begin() + static_cast<std::ptrdiff_t>(draw(held.size()));
+    if (!is_ready(**at)) {  // the stream has not got there, and if the peer is alive, it will
+      const auto& loan = static_cast<const Loan&>(**at);
+      if (alive_[loan.end->peer.lock()->process]) return;
+    }
     const UsePtr dropped = std::move(*at);
     held.erase(at);
   }
@@ -336,6 +446,12 @@ class World {
     while (!end.incoming.empty() && !end.gone) deliver(end);
     deliver(end);
     while (!end.arrived.empty()) take(end);
+    for (const UsePtr& held : held_[end.process]) {
+      const auto* const loan = dynamic_cast<const Loan*>(held.get());
+      if (loan && !loan->is_ready()) {
+        EXPECT_FALSE(alive_[loan->end->peer.lock()->process]) << "the point of a living process is never reached";
+      }
+    }
     held_[end.process].clear();
     pay(end, false);
   }
@@ -347,6 +463,7 @@ class World {
   std::array<bool, processes> alive_ = all_alive;
   std::vector<std::shared_ptr<End>> ends_;
   std::array<std::vector<UsePtr>, processes> held_;
+  std::array<std::array<Work, streams>, processes> works_;
 };
 
 TEST(ChannelSimulation, NothingIsUsedTwiceAndEverythingComesBack) {
