@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
@@ -46,6 +47,29 @@ class LyingPage {
  private:
   spi::UniqueFd file_;
   std::uint64_t* words_ = nullptr;
+};
+
+/// As long as it lives, this process can open so many files more.
+class FewFiles {
+ public:
+  explicit FewFiles(std::size_t left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit few{512, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (;;) {
+      spi::UniqueFd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!file) break;
+      taken_.push_back(std::move(file));
+    }
+    taken_.resize(taken_.size() - left);
+  }
+  FewFiles(const FewFiles&) = delete;
+  FewFiles& operator=(const FewFiles&) = delete;
+  ~FewFiles() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+  std::vector<spi::UniqueFd> taken_;
 };
 
 class HostilePage : public HostilePeer {
@@ -127,6 +151,23 @@ TEST_F(HostilePage, EndsWithItsConnection) {
   EXPECT_ERROR(channel_.receive(stream_, limit), Errc::peer_gone, "the other process is gone");
 }
 
+// Whoever waits for a stream that waits for a dead process is told, although the stream's own process lives.
+TEST_F(HostilePage, TakesTheStreamsOfOthersAlong) {
+  lend(page_, {{7, 1}});
+  const Buffer buffer = channel_.receive(stream_, limit).buffer;
+  auto [one, other] = ipc::Channel::make_sockets();
+  ipc::Channel here(std::move(one)), there(std::move(other));
+  here.send(shared(), stream_, {}, limit);
+  const Stream third(host_device());
+  const Buffer borrowed = there.receive(third, limit).buffer;
+  const Event end = third.record();
+  EXPECT_EQ(end.wait(std::chrono::milliseconds{5}), WaitStatus::timeout);
+  peer_.leave();
+  EXPECT_EQ(end.wait(limit), WaitStatus::lost);
+  EXPECT_ERROR(third.synchronize(), Errc::peer_gone, "the peer's stream was lost");
+  EXPECT_EQ(await_reports(4).size(), 4U) << "two points, and the streams that waited for them";
+}
+
 TEST_F(HostilePage, ThatIsCutOffIsNotWaitedFor) {
   lend(page_, {{7, 1}});
   const Buffer buffer = channel_.receive(stream_, limit).buffer;
@@ -184,6 +225,25 @@ TEST_F(HostilePage, IsTheOnlyFileOfManyPoints) {
   stream_.synchronize();
   channel_.send(buffer, stream_, {}, limit);
   EXPECT_EQ(peer_.next_grant().ready, PagePoint{}) << "the work is complete";
+}
+
+TEST_F(HostilePage, ThatCannotBeMadeIsNotMissed) {
+  peer_.greet();
+  const Buffer buffer = shared();
+  channel_.send(buffer, stream_, {}, limit);
+  (void)peer_.next_grant();
+  Gate gate;
+  gate.hold(stream_);
+  for (const std::size_t left : {0U, 1U}) {  // for the page, and for the copy that goes to the peer
+    const FewFiles few(left);
+    EXPECT_THROW(channel_.send(buffer, stream_, {}, limit), Error);
+    EXPECT_EQ(channel_.stats().lent, 1U);
+  }
+  channel_.send(buffer, stream_, {}, limit);
+  EXPECT_EQ(peer_.next_grant().ready, (PagePoint{0, 1}));
+  EXPECT_EQ(peer_.files(), 2U);
+  gate.open();
+  stream_.synchronize();
 }
 
 TEST_F(HostilePage, HasAWordForEachStreamThatIsAtWork) {
