@@ -71,6 +71,7 @@ const spi::Backend* backend() noexcept {
                                             .source = source,
                                             .reserve_addresses = reserve_addresses,
                                             .export_handle = export_handle,
+                                            .export_to_readers = export_handle,  // see its importers' Mapping::map
                                             .imports = imports,
                                             .import_handle = import_handle,
                                             .exports = spi::HandleKind::cuda_vmm_fd,

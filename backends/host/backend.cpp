@@ -57,8 +57,12 @@ spi::DeviceState* make_host() {
 
 std::vector<spi::DeviceState*> devices(std::string& /*reason*/) noexcept { return {make_host()}; }
 
-const spi::SegmentOps segments{
-    .reserve = reserve, .export_handle = export_handle, .imports = imports, .import_handle = import_handle, .wrap = wrap};
+const spi::SegmentOps segments{.reserve = reserve,
+                               .export_handle = export_handle,
+                               .export_to_readers = export_to_readers,
+                               .imports = imports,
+                               .import_handle = import_handle,
+                               .wrap = wrap};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};
 const spi::Backend table{.name = "host",
                          .rank = 0,
@@ -76,8 +80,9 @@ ResourcePtr make_pageable_resource(const PageableOptions& options) {
                                     options.huge_pages ? huge_pages : 0);
 }
 
-ResourcePtr make_shared_resource() {
-  return spi::make_segment_resource(host_device().state(), MemoryKind::shared, true);
+ResourcePtr make_shared_resource(const SharedOptions& options) {
+  return spi::make_segment_resource(host_device().state(), MemoryKind::shared, true,
+                                    options.read_only_for_peers ? read_only_for_peers : 0);
 }
 
 }  // namespace weir::host

@@ -56,7 +56,20 @@ spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
     shortage.native = {error, std::generic_category()};
     return {};
   }
-  if (::fcntl(file.get(), F_ADD_SEALS, size_seals | F_SEAL_SEAL) != 0) fail("fcntl(F_ADD_SEALS)", errno);
+  // Without this, a process that gets a file for reading could open it anew for writing, by its name in /proc.
+  if (::fchmod(file.get(), S_IRUSR | S_IRGRP | S_IROTH) != 0) fail("fchmod", errno);
+  return file;
+}
+
+void seal_memfd(int memfd, bool writable) {
+  const int seals = size_seals | F_SEAL_SEAL | (writable ? 0 : F_SEAL_FUTURE_WRITE);
+  if (::fcntl(memfd, F_ADD_SEALS, seals) != 0) fail("fcntl(F_ADD_SEALS)", errno);
+}
+
+spi::UniqueFd open_for_reading(int memfd) {
+  const std::string name = "/proc/self/fd/" + std::to_string(memfd);
+  spi::UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail(("open of " + name + " for a process that may only read").c_str(), errno);
   return file;
 }
 

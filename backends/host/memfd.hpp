@@ -11,10 +11,18 @@ namespace weir::host {
 
 [[nodiscard]] std::size_t page_size() noexcept;
 
-/// Make a memfd of `bytes` (whole pages), sealed against resizing. Its memory is reserved at once, so that a later
-/// touch cannot fail. When there is no memory, returns none and fills `shortage`. Throws for everything else (file
-/// descriptors, permissions).
+/// Make a memfd of `bytes` (whole pages), which is not sealed yet. Its memory is reserved at once, so that a later
+/// touch cannot fail. Its mode lets nobody open it anew for writing, except processes that may change the mode. When
+/// there is no memory, returns none and fills `shortage`. Throws for everything else (file descriptors, permissions).
 [[nodiscard]] spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage);
+
+/// Seal a memfd for ever against resizing and, if not `writable`, against all writes but through the mappings that
+/// there are.
+void seal_memfd(int memfd, bool writable);
+
+/// Open the memory of a memfd a second time, for reading: the kernel refuses every write and every writable mapping
+/// through the file. Needs /proc. Throws what the kernel refuses.
+[[nodiscard]] spi::UniqueFd open_for_reading(int memfd);
 
 /// Throw corrupt_descriptor unless `fd` is a memfd of exactly `bytes`, sealed against shrinking and growing.
 void check_memfd(int fd, std::size_t bytes);

@@ -42,6 +42,7 @@ class SharedSegment final : public HostSegment {
   SharedSegment(spi::DeviceState& state, void* data, std::size_t bytes, spi::UniqueFd file)
       : HostSegment(state, MemoryKind::shared, data, bytes), file_(std::move(file)) {}
   [[nodiscard]] spi::UniqueFd duplicate() const { return file_.duplicate(); }
+  [[nodiscard]] spi::UniqueFd reader() const { return open_for_reading(file_.get()); }
 
  protected:
   ~SharedSegment() override { unmap(host, size); }
@@ -85,8 +86,11 @@ spi::Segment* reserve_shared(spi::DeviceState& device, const spi::SegmentRequest
     shortage.native = code;
     return nullptr;
   }
+  const bool others_write = (request.flags & read_only_for_peers) == 0;
+  seal_memfd(file.get(), others_write);  // the mapping above stays writable
   auto* segment = new SharedSegment(device, mapping.get(), bytes, std::move(file));
   segment->exportable = request.exportable;
+  segment->peers_read_only = !others_write;
   mapping.release();
   return segment;
 }
@@ -105,6 +109,10 @@ spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& reque
 
 spi::ExportedHandle export_handle(spi::Segment& segment) {
   return {spi::HandleKind::host_memfd, static_cast<SharedSegment&>(segment).duplicate()};
+}
+
+spi::ExportedHandle export_to_readers(spi::Segment& segment) {
+  return {spi::HandleKind::host_memfd, static_cast<SharedSegment&>(segment).reader()};
 }
 
 bool imports(const spi::DeviceState& /*device*/, spi::HandleKind kind) noexcept {

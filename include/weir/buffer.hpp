@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "weir/access.hpp"
 #include "weir/device.hpp"
 #include "weir/export.hpp"
 #include "weir/fwd.hpp"
@@ -123,8 +124,10 @@ class WEIR_API Buffer {
   [[nodiscard]] Tensor view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset = 0) const;
 
   /// Return a descriptor of this buffer for another process; see ipc.hpp. The peer's stream is ordered after the
-  /// present point of `stream` and after every recorded use. Throws unsupported when the memory is not exportable.
-  [[nodiscard]] ipc::Descriptor ipc_descriptor(const Stream& stream) const;
+  /// present point of `stream` and after every recorded use. Throws unsupported when the memory is not exportable, and
+  /// for Access::read_only when the backend cannot lend memory so.
+  [[nodiscard]] ipc::Descriptor ipc_descriptor(const Stream& stream,
+                                               ipc::Access access = ipc::Access::read_write) const;
 
   /// Return a buffer over memory that somebody else owns. `release` runs once, on any thread, when the last owner of
   /// the buffer is gone and all recorded uses are complete. `address` is a host or CUDA pointer; vulkan.hpp wraps

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "weir/access.hpp"
 #include "weir/buffer.hpp"
 #include "weir/export.hpp"
 #include "weir/fwd.hpp"
@@ -20,8 +21,9 @@ namespace weir::ipc {
 
 /// A buffer on its way to another process, or from one.
 struct Parcel {
-  Buffer buffer;                   ///< the memory; the receiver's handle is its own
-  std::vector<std::byte> payload;  ///< of the user's, at most Channel::most_payload bytes
+  Buffer buffer;                       ///< the memory; the receiver's handle is its own
+  std::vector<std::byte> payload{};    ///< of the user's, at most Channel::most_payload bytes
+  Access access = Access::read_write;  ///< what the receiver may do with the memory
 };
 
 /// Options of a channel.
@@ -71,8 +73,10 @@ class WEIR_API Channel {
   /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero bytes;
   /// peer_gone, closed, and timed_out when the peer does not make room within `timeout`. A call that throws has sent
   /// nothing.
+  /// With Access::read_only, the peer's buffer is read-only; throws unsupported where the backend cannot lend memory so
+  /// (Vulkan). One buffer may be sent both ways. Memory that is read-only here is read-only there.
   void send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload = {},
-            std::chrono::milliseconds timeout = endless);
+            std::chrono::milliseconds timeout = endless, Access access = Access::read_write);
   /// The same for several buffers, with as few calls of the system as possible. Return how many were sent: fewer than
   /// all only if `timeout` passed, which throws when it was none. When this throws anything else, the first ones may
   /// have been sent.

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "weir/access.hpp"
 #include "weir/buffer.hpp"
 #include "weir/channel.hpp"
 #include "weir/export.hpp"
@@ -38,6 +39,7 @@ struct RingOptions {
   std::size_t per_consumer = 2;
   /// Where the elements of a frame are in its slot, for `acquire_tensor` and `Frame::tensor`; at most 8 dimensions.
   std::optional<Layout> layout{};
+  Access access = Access::read_write;  ///< what consumers may do with the slots
 };
 
 /// What one consumer of a ring has, as its producer sees it.
@@ -67,14 +69,15 @@ struct RingStats {
 /// no consumer. The frames that were sent ahead cannot be taken back, so a slow consumer sees up to
 /// RingConsumerOptions::ahead old frames before the newer ones.
 ///
-/// Consumers can write all slots, like every memory that is shared: see docs/ipc.md for who is trusted with what.
+/// Consumers can write all slots, unless the ring is made with Access::read_only: see docs/ipc.md for who is trusted
+/// with what.
 /// Thread-safe. A moved-from producer can only be assigned to and destroyed.
 class WEIR_API RingProducer {
  public:
   static constexpr std::size_t most_payload = Channel::most_payload - 8;  ///< bytes beside one frame
 
-  /// Allocate the slots from `resource`, which must be exportable. Throws unsupported if it is not, invalid_argument
-  /// for bad options, OutOfMemory.
+  /// Allocate the slots from `resource`, which must be exportable. Throws unsupported if it is not, and for
+  /// Access::read_only where the backend cannot lend memory so (Vulkan); invalid_argument for bad options; OutOfMemory.
   RingProducer(const ResourcePtr& resource, const RingOptions& options);
   /// Take over the ring of `other`.
   RingProducer(RingProducer&& other) noexcept;

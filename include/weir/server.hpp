@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weir/access.hpp"
 #include "weir/export.hpp"
 #include "weir/fwd.hpp"
 #include "weir/names.hpp"
@@ -35,7 +36,8 @@ struct ServerStats {
 };
 
 /// Publishes tensors under names, over a Unix-domain socket at a path. A client gets the tensor itself, not a copy, and
-/// holds it by the rules of a Channel: **its connection is the lease**. The client may also write the memory.
+/// holds it by the rules of a Channel: **its connection is the lease**. The client may also write the memory, unless it
+/// is published with Access::read_only.
 ///
 /// One thread serves all clients. No client holds up another one, or a call of this class: a client that is slow,
 /// stopped or hostile only keeps what it was lent, within the bounds of the options. Processes in different containers
@@ -59,10 +61,13 @@ class WEIR_API Server {
   /// buffer's allocation stream and recorded as its uses when the client gets it. The tensor may be closed right
   /// afterwards. Return its version.
   /// Throws invalid_argument for a name that is empty, too long, or has control characters or `*`, and when there are
-  /// too many names; unsupported for memory that was not made exportable; closed.
-  std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream);
+  /// too many names; unsupported for memory that was not made exportable, and for Access::read_only where the backend
+  /// cannot lend memory so (Vulkan); closed.
+  std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream,
+                        Access access = Access::read_write);
   /// Publish all bytes of `buffer`, as a tensor of bytes.
-  std::uint64_t publish(std::string_view name, const Buffer& buffer, const Stream& stream);
+  std::uint64_t publish(std::string_view name, const Buffer& buffer, const Stream& stream,
+                        Access access = Access::read_write);
   /// Take the name away. Those who hold the tensor keep it. Return whether there was one.
   bool withdraw(std::string_view name);
 

@@ -3,6 +3,7 @@
 // Every header that serves all backends. What only one backend has is in host.hpp, cuda.hpp and vulkan.hpp; what joins
 // weir to other libraries is in interop/.
 
+#include "weir/access.hpp"
 #include "weir/adaptors/aligned.hpp"
 #include "weir/adaptors/debug.hpp"
 #include "weir/adaptors/failure_callback.hpp"

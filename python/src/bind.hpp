@@ -47,6 +47,11 @@ void refuse_pickling(nb::module_& m);
 void bind_messages(nb::module_& m);
 void bind_cuda_pools(nb::module_& m);
 
+/// What the argument `read_only` of calls that lend memory stands for.
+constexpr ipc::Access access_of(bool read_only) noexcept {
+  return read_only ? ipc::Access::read_only : ipc::Access::read_write;
+}
+
 /// Wait for `event` without the GIL, and answer Ctrl-C meanwhile. `seconds` bounds the wait; false when they passed
 /// first.
 bool wait_for(const Event& event, std::optional<double> seconds);

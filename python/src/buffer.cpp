@@ -314,11 +314,12 @@ void bind_buffers(nb::module_& m) {
            "4 or 8 bytes, or a scalar of NumPy, which has the bytes of its own type. With `dtype` it is one element "
            "of that type, into which it must fit. Raises TypeError and ValueError for other values.")
       .def(
-          "use_on", [](const Buffer& b, const Stream& s) { 
+          "use_on",
+          [](const Buffer& b, const Stream& s) { 
             const Buffer owner = owner_of(b, "Buffer.use_on");
             without_gil([&] { owner.use_on(s); });
-          }, nb::arg("stream"),
-          "Say that work outside weir uses the memory on `stream` up to now.")
+          },
+          nb::arg("stream"), "Say that work outside weir uses the memory on `stream` up to now.")
       .def("view", &view, nb::arg("dtype") = "uint8", nb::arg("shape").none() = none, nb::kw_only(),
            nb::arg("padded_shape").none() = none, nb::arg("byte_offset") = 0,
            "Array over this memory, row-major; all of it without a shape. With `padded_shape`, which must fit the "
@@ -326,12 +327,13 @@ void bind_buffers(nb::module_& m) {
            "no gaps. Raises Error where it does not fit.")
       .def(
           "ipc_descriptor",
-          [](const Buffer& b, const Stream& stream) {
+          [](const Buffer& b, const Stream& stream, bool read_only) {
             const Buffer owner = owner_of(b, "Buffer.ipc_descriptor");
-            return without_gil([&] { return owner.ipc_descriptor(stream); });
+            return without_gil([&] { return owner.ipc_descriptor(stream, access_of(read_only)); });
           },
-          nb::kw_only(), nb::arg("stream"),
-          "Descriptor for another process, which is ordered after `stream` and every recorded use.")
+          nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false,
+          "Descriptor for another process, which is ordered after `stream` and every recorded use. With `read_only`, "
+          "that process cannot write; memory of Vulkan cannot be shared so.")
       .def("__len__", &Buffer::size)
       .def(
           "__bool__", [](const Buffer&) { return true; }, "True, also for zero bytes: `if` tells a Buffer from None.")

@@ -25,19 +25,20 @@ std::span<const std::byte> bytes_of(nb::bytes payload) {
   return {reinterpret_cast<const std::byte*>(payload.c_str()), payload.size()};
 }
 
-void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::bytes payload,
+void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::bytes payload, bool read_only,
           std::optional<double> timeout) {
   const Buffer mine = buffer.share();  // another thread may close the Python object meanwhile
-  attempt_with(Patience(timeout), [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now); });
+  attempt_with(Patience(timeout),
+               [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now, access_of(read_only)); });
 }
 
 std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*, nb::bytes>>& parcels,
-                     const Stream& stream, std::optional<double> timeout) {
+                     const Stream& stream, bool read_only, std::optional<double> timeout) {
   std::vector<ipc::Parcel> mine;
   mine.reserve(parcels.size());
   for (const auto& [buffer, payload] : parcels) {
     const auto bytes = bytes_of(payload);
-    mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}});
+    mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}, access_of(read_only)});
   }
   const Patience patience(timeout);
   std::size_t sent = 0;
@@ -89,10 +90,12 @@ void bind_channels(nb::module_& ipc) {
       .def_static("pair", &pair, nb::kw_only(), nb::arg("window") = weir::ipc::ChannelOptions{}.window,
                   "Two channels that are connected with each other.")
       .def("send", &send, nb::arg("buffer"), nb::kw_only(), nb::arg("stream"), nb::arg("payload") = nb::bytes("", 0),
-           nb::arg("timeout") = nb::none(),
+           nb::arg("read_only") = false, nb::arg("timeout") = nb::none(),
            "Lend `buffer` to the peer, with up to 256 bytes beside it. The peer's stream waits for what was put on "
-           "`stream`. `timeout` in seconds; Ctrl-C ends the wait.")
-      .def("send_all", &send_all, nb::arg("parcels"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+           "`stream`. With `read_only`, the peer cannot write it; memory of Vulkan cannot be lent so. `timeout` in "
+           "seconds; Ctrl-C ends the wait.")
+      .def("send_all", &send_all, nb::arg("parcels"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false,
+           nb::arg("timeout") = nb::none(),
            "The same for a list of (buffer, payload), with as few system calls as possible. Return how many were sent: "
            "fewer than all only if `timeout` passed.")
       .def("receive", &receive, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),

@@ -99,21 +99,21 @@ void bind_server(nb::module_& ipc) {
            "can make the server do; `patience` is for one that says nothing, in seconds.")
       .def(
           "publish",
-          [](Server& server, std::string_view name, const Tensor& tensor, const Stream& stream) {
+          [](Server& server, std::string_view name, const Tensor& tensor, const Stream& stream, bool read_only) {
             const Tensor mine = tensor.share();  // another thread may close the Python object meanwhile
-            return without_gil([&] { return server.publish(name, mine, stream); });
+            return without_gil([&] { return server.publish(name, mine, stream, access_of(read_only)); });
           },
-          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"),
+          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false,
           "Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait "
-          "for "
-          "what was put on `stream`. Return its version.")
+          "for what was put on `stream`. With `read_only`, clients cannot write it; memory of Vulkan cannot be lent "
+          "so. Return its version.")
       .def(
           "publish",
-          [](Server& server, std::string_view name, const Buffer& buffer, const Stream& stream) {
+          [](Server& server, std::string_view name, const Buffer& buffer, const Stream& stream, bool read_only) {
             const Buffer mine = buffer.share();
-            return without_gil([&] { return server.publish(name, mine, stream); });
+            return without_gil([&] { return server.publish(name, mine, stream, access_of(read_only)); });
           },
-          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"))
+          nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false)
       .def(
           "withdraw",
           [](Server& server, std::string_view name) { return without_gil([&] { return server.withdraw(name); }); },

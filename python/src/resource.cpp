@@ -157,6 +157,17 @@ void bind_resources(nb::module_& m) {
       "The plain resource of one kind of memory; None is the device's default kind.");
 
   m.def(
+      "make_shared_resource",
+      [](bool read_only_for_peers) {
+        return without_gil([&] { return host::make_shared_resource({.read_only_for_peers = read_only_for_peers}); });
+      },
+      nb::kw_only(), nb::arg("read_only_for_peers") = false,
+      nb::sig("def make_shared_resource(*, read_only_for_peers: bool = False) -> MemoryResource"),
+      "A resource of host memory that other processes can open. With `read_only_for_peers`, the kernel lets none of "
+      "them "
+      "ever write it.");
+
+  m.def(
       "current_resource",
       [](std::optional<Device> device) {
         return without_gil([&] { return current_resource(device ? *device : best_device()); });

@@ -38,8 +38,9 @@ Buffer& slot_of(nb::handle slot) {
 }
 
 void make_producer(RingProducer* self, const ResourcePtr& resource, std::size_t slots, std::size_t slot_bytes,
-                   nb::handle shape, nb::handle dtype, bool drop_oldest, std::size_t per_consumer) {
+                   nb::handle shape, nb::handle dtype, bool drop_oldest, std::size_t per_consumer, bool read_only) {
   ipc::RingOptions options{.slots = slots, .slot_bytes = slot_bytes, .per_consumer = per_consumer};
+  if (read_only) options.access = ipc::Access::read_only;
   if (drop_oldest) options.policy = ipc::RingPolicy::drop_oldest;
   if (shape.is_none() != dtype.is_none()) throw nb::type_error("shape and dtype come together");
   if (!shape.is_none()) options.layout = layout_of(dtype_of(dtype), shape, nb::none(), 0);
@@ -112,13 +113,13 @@ void bind_producer(nb::module_& ipc) {
       .def("__init__", &make_producer, nb::arg("resource"), nb::kw_only(), nb::arg("slots") = usual.slots,
            nb::arg("slot_bytes") = usual.slot_bytes, nb::arg("shape").none() = nb::none(),
            nb::arg("dtype").none() = nb::none(), nb::arg("drop_oldest") = false,
-           nb::arg("per_consumer") = usual.per_consumer,
-           nb::sig(
-               "def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
-               "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2) -> None"),
+           nb::arg("per_consumer") = usual.per_consumer, nb::arg("read_only") = false,
+           nb::sig("def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
+                   "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2, "
+                   "read_only: bool = False) -> None"),
            "Allocate the slots. With `shape` and `dtype`, frames are tensors. Without `drop_oldest`, acquire() waits "
            "for the slowest consumer; with it, that consumer misses frames. A consumer has at most `per_consumer` "
-           "slots.")
+           "slots. With `read_only`, consumers cannot write them; memory of Vulkan cannot be lent so.")
       .def(
           "add_consumer",
           [](RingProducer& ring, nb::handle socket) {

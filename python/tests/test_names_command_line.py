@@ -22,9 +22,10 @@ def run(*arguments):
 def serve(tmp_path_factory):
     running = []
 
-    def serve(*words):
+    def serve(*words, options=()):
         path = tmp_path_factory.mktemp("s") / "server"
-        running.append(subprocess.Popen([PROGRAM, "ipc", "serve", path, *words], stdout=subprocess.PIPE, text=True))
+        call = [PROGRAM, "ipc", "serve", *options, path, *words]
+        running.append(subprocess.Popen(call, stdout=subprocess.PIPE, text=True))
         assert running[-1].stdout.readline().startswith(f"serving {len(words)} tensors at {path}")
         return path
 
@@ -104,13 +105,22 @@ def test_what_is_no_file_of_numpy_is_refused(tmp_path, content):
     assert not (tmp_path / "s").exists()
 
 
+def test_what_is_served_read_only(serve):
+    stream = weir.Stream(weir.device("host:0"))
+    for options in [(), ("--read-only",)]:
+        path = serve("frame=float32:3x5", options=options)
+        got = weir.ipc.Client(path).get("frame", stream=stream)
+        assert got.buffer.is_read_only == bool(options)
+        assert ("read-only" in run("list", path).stdout) == bool(options)
+
+
 @pytest.mark.parametrize("word", ["a", "a=float32", "a=float33:1", "a=float32:1x", "a=float32:x1", "=uint8:1", "a=no.npy"])
 def test_words_that_name_no_tensor_are_refused(tmp_path, word):
     done = run("serve", tmp_path / "s", word)
     assert done.returncode == 1 and done.stderr.startswith("weir: ")
 
 
-@pytest.mark.parametrize("words", [(), ("serve", "s"), ("list",), ("read", "s"), ("stat", "s", "t"), ("nothing",)])
+@pytest.mark.parametrize("words", [(), ("serve", "s"), ("serve", "--read-only", "s"), ("list",), ("read", "s"), ("stat", "s", "t"), ("nothing",)])
 def test_misuse_shows_the_usage(words):
     done = run(*words)
     assert done.returncode == 2 and done.stderr.startswith("usage: weir ipc serve") and done.stdout == ""

@@ -320,6 +320,10 @@ class MemoryResource:
 def make_resource(device: Device, kind: MemoryKind | str | None = None, *, exportable: bool = False) -> MemoryResource:
     """The plain resource of one kind of memory; None is the device's default kind."""
 
+def make_shared_resource(*, read_only_for_peers: bool = False) -> MemoryResource:
+    """A resource of host memory that other processes can open. With `read_only_for_peers`, the kernel lets none of them
+    ever write it."""
+
 def current_resource(device: Device | None = None) -> MemoryResource:
     """
     The resource that this process agreed on for `device` (None: best_device()): a pool, until set_current_resource
@@ -941,8 +945,9 @@ class Buffer:
         it is the first `shape[i]` positions along each dimension of an array of that shape; else it has no gaps. Raises
         Error where it does not fit."""
 
-    def ipc_descriptor(self, *, stream: Stream) -> ipc.Descriptor:
-        """Descriptor for another process, which is ordered after `stream` and every recorded use."""
+    def ipc_descriptor(self, *, stream: Stream, read_only: bool = False) -> ipc.Descriptor:
+        """Descriptor for another process, which is ordered after `stream` and every recorded use. With `read_only`, that
+        process cannot write; memory of Vulkan cannot be shared so."""
 
     def close(self, stream: Stream | None = None) -> None:
         """Drop this owner. The memory is reused after all recorded uses, and after `stream` if given. Never

@@ -69,13 +69,25 @@ class Channel:
         """Two channels that are connected with each other."""
 
     def send(
-        self, buffer: Buffer, *, stream: Stream, payload: bytes = b"", timeout: float | None = None
+        self,
+        buffer: Buffer,
+        *,
+        stream: Stream,
+        payload: bytes = b"",
+        read_only: bool = False,
+        timeout: float | None = None,
     ) -> None:
         """Lend `buffer` to the peer, with up to 256 bytes beside it. The peer's stream waits for what was put on
-        `stream`. `timeout` in seconds; Ctrl-C ends the wait."""
+        `stream`. With `read_only`, the peer cannot write it; memory of Vulkan cannot be lent so. `timeout` in seconds;
+        Ctrl-C ends the wait."""
 
     def send_all(
-        self, parcels: Sequence[tuple[Buffer, bytes]], *, stream: Stream, timeout: float | None = None
+        self,
+        parcels: Sequence[tuple[Buffer, bytes]],
+        *,
+        stream: Stream,
+        read_only: bool = False,
+        timeout: float | None = None,
     ) -> int:
         """The same for a list of (buffer, payload), with as few system calls as possible. Return how many were sent:
         fewer than all only if `timeout` passed."""
@@ -181,10 +193,11 @@ class RingProducer:
         dtype: object = None,
         drop_oldest: bool = False,
         per_consumer: int = 2,
+        read_only: bool = False,
     ) -> None:
         """Allocate the slots from an exportable resource. With `shape` and `dtype`, frames are tensors. Without
         `drop_oldest`, acquire() waits for the slowest consumer; with it, that consumer misses frames. A consumer has at
-        most `per_consumer` slots."""
+        most `per_consumer` slots. With `read_only`, consumers cannot write them; memory of Vulkan cannot be lent so."""
 
     def add_consumer(self, socket: int | _HasFileno) -> int:
         """Serve the consumer at the other end of a Unix-domain socket of type SOCK_SEQPACKET, of which this takes a
@@ -314,9 +327,10 @@ class Server:
         """Listen at `path`. Without `users`, only processes of this user may connect. The others bound what clients can
         make the server do; `patience` is for one that says nothing, in seconds."""
 
-    def publish(self, name: str, tensor: Tensor | Buffer, *, stream: Stream) -> int:
+    def publish(self, name: str, tensor: Tensor | Buffer, *, stream: Stream, read_only: bool = False) -> int:
         """Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait for
-        what was put on `stream`. Return its version."""
+        what was put on `stream`. With `read_only`, clients cannot write it; memory of Vulkan cannot be lent so. Return
+        its version."""
 
     def withdraw(self, name: str) -> bool:
         """Take the name away. Those who hold the tensor keep it. Return whether there was one."""

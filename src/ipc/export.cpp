@@ -23,7 +23,19 @@ std::size_t alignment_of(std::uint64_t offset) {
 
 }  // namespace
 
-void detail::check_shareable(const char* operation, const Buffer& buffer) {
+void detail::check_access(const char* operation, const spi::DeviceState& device, ipc::Access access) {
+  if (access == ipc::Access::read_write || device.backend->segments->export_to_readers) return;
+  throw Error(Errc::unsupported, std::string(operation) + ": memory of " + device.describe() +
+                                     " cannot be lent for reading alone: a process that opens memory of backend " +
+                                     std::string(device.backend->name) +
+                                     " can always write it. Lend it writable, or lend a copy in shared host memory");
+}
+
+ipc::Access detail::granted(const spi::Segment& segment, ipc::Access asked) noexcept {
+  return segment.read_only || segment.peers_read_only ? ipc::Access::read_only : asked;
+}
+
+void detail::check_shareable(const char* operation, const Buffer& buffer, ipc::Access access) {
   const auto place = buffer.location();
   if (!place.segment || buffer.size() == 0) {
     throw Error(Errc::invalid_argument,
@@ -36,13 +48,15 @@ void detail::check_shareable(const char* operation, const Buffer& buffer) {
     throw Error(Errc::unsupported, std::string(operation) + ": memory of " + buffer.memory_resource()->name() +
                                        " was not made exportable; make the resource with exportable = true");
   }
+  check_access(operation, *segment.device, access);
 }
 
-detail::WireDescriptor detail::describe_memory(spi::Segment& segment) {
+detail::Described detail::describe_memory(spi::Segment& segment, ipc::Access asked) {
   const auto& state = *segment.device;
+  const spi::SegmentOps& segments = *state.backend->segments;
   WireDescriptor wire;
   wire.kind = segment.kind;
-  wire.read_only = segment.read_only;
+  wire.read_only = granted(segment, asked) == ipc::Access::read_only;
   wire.device = state.uuid;
   wire.boot = host_state().uuid;
   wire.segment = segment.id();
@@ -50,25 +64,26 @@ detail::WireDescriptor detail::describe_memory(spi::Segment& segment) {
   wire.alignment = alignment_of(0);
   wire.backend = state.backend->name;
   wire.driver = wire_driver(state.driver);
-  return wire;
+  const bool readers = wire.read_only && segments.export_to_readers;
+  auto exported = readers ? segments.export_to_readers(segment) : segments.export_handle(segment);
+  wire.handle = exported.kind;
+  return {std::move(wire), std::move(exported.fd)};
 }
 
-ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream) const {
+ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream, ipc::Access access) const {
   (void)stream.state();
-  detail::check_shareable("Buffer::ipc_descriptor", *this);
+  detail::check_shareable("Buffer::ipc_descriptor", *this, access);
   const auto place = location();
   spi::Segment& segment = *place.segment;
   const MemoryResource& resource = *block()->resource;
   order_after_uses(stream);
   const Event ready = stream.record();
-  auto exported = segment.device->backend->segments->export_handle(segment);
-  auto wire = detail::describe_memory(segment);
-  wire.handle = exported.kind;
+  auto [wire, file] = detail::describe_memory(segment, access);
   wire.offset = place.offset;
   wire.size = size();
   wire.alignment = alignment_of(place.offset);
   std::vector<spi::UniqueFd> fds;
-  fds.push_back(std::move(exported.fd));
+  fds.push_back(std::move(file));
   spi::StrangerFd lease;
   if (segment.lease) lease = segment.lease.duplicate();
   if (resource.reuses_memory()) lease = detail::grant_lease(share());

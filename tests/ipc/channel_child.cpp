@@ -2,6 +2,7 @@
 // The other end of a channel: channel_child <mode> <device> <count>. The socket of the channel comes as the file of a
 // descriptor on descriptor 3, where lines are said.
 //   rewrite  receive <count> buffers, expect pattern(size, seed) with the seed from the payload, write seed + 1, close
+//   read     receive <count> buffers that cannot be written, whose bytes begin with the payload, and try to write them
 //   hold     receive <count> buffers, say "holds", and keep them until the other end closes
 //   late     send as many as make does, behind a gate that a line opens; say "sent" before
 //   make     send <count> buffers: the one at i has pattern(500 + i, i)
@@ -47,6 +48,22 @@ std::string rewrite(ipc::Channel& channel, std::size_t count, const Stream& stre
   return "done";
 }
 
+std::string read_only(ipc::Channel& channel, std::size_t count, const Stream& stream) {
+  for (std::size_t i = 0; i < count; ++i) {
+    ipc::Parcel parcel = channel.receive(stream, limit);
+    const auto same = same_bytes(part(read(parcel.buffer, stream), 0, parcel.payload.size()), parcel.payload);
+    if (!same) return std::string("before: ") + same.message();
+    if (!parcel.buffer.is_read_only()) return "it says that it can be written";
+    try {
+      parcel.buffer.fill(std::uint8_t{1}, stream);
+      return "it can be written";
+    } catch (const Error& error) {
+      if (error.code() != Errc::permission_denied) throw;
+    }
+  }
+  return "done";
+}
+
 std::string hold(ipc::Channel& channel, std::size_t count, const Stream& stream) {
   std::vector<ipc::Parcel> held;
   for (std::size_t i = 0; i < count; ++i) held.push_back(channel.receive(stream, limit));
@@ -88,6 +105,7 @@ std::string late(ipc::Channel& channel, std::size_t count, const Stream& stream)
 std::string run(const std::string& mode, const Stream& stream, std::size_t count) {
   ipc::Channel channel = connect();
   if (mode == "rewrite") return rewrite(channel, count, stream);
+  if (mode == "read") return read_only(channel, count, stream);
   if (mode == "hold") return hold(channel, count, stream);
   if (mode == "late") return late(channel, count, stream);
   return make(channel, count, stream);

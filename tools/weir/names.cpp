@@ -16,8 +16,9 @@ namespace weir::cli {
 namespace {
 
 constexpr char usage[] =
-    "usage: weir ipc serve SOCKET NAME=FILE.npy|NAME=TYPE:SHAPE ...\n"
-    "                                   publish files, or zeros such as frame=float32:480x640, until Ctrl-C\n"
+    "usage: weir ipc serve [--read-only] SOCKET NAME=FILE.npy|NAME=TYPE:SHAPE ...\n"
+    "                                   publish files, or zeros such as frame=float32:480x640, until Ctrl-C;\n"
+    "                                   --read-only: nobody else can ever write them\n"
     "       weir ipc list SOCKET        name, type, shape and place of what is published\n"
     "       weir ipc read SOCKET NAME [FILE.npy]\n"
     "                                   print a tensor, or write it to a file\n"
@@ -59,7 +60,11 @@ int stat(const std::string& path) {
 int names(std::span<char*> arguments) {
   const std::string_view word = arguments.empty() ? "" : arguments[0];
   const std::size_t count = arguments.size();
-  if (word == "serve" && count >= 3) return serve_names(arguments[1], arguments.subspan(2));
+  if (word == "serve") {
+    const bool read_only = count >= 2 && std::string_view(arguments[1]) == "--read-only";
+    const auto rest = arguments.subspan(read_only ? 2 : 1);
+    if (rest.size() >= 2) return serve_names(rest[0], rest.subspan(1), read_only);
+  }
   if (word == "list" && count == 2) return list(arguments[1]);
   if (word == "read" && (count == 3 || count == 4))
     return show_name(arguments[1], arguments[2], count == 4 ? arguments[3] : nullptr);

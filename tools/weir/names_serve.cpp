@@ -45,23 +45,22 @@ class EndingSignals {
   sigset_t signals_{}, before_{};
 };
 
-Tensor allocate(const Layout& layout, const Stream& stream) {
-  static const ResourcePtr resource = host::make_shared_resource();
-  return {resource->allocate(layout.bytes_needed(), stream), layout};
+Tensor allocate(MemoryResource& from, const Layout& layout, const Stream& stream) {
+  return {from.allocate(layout.bytes_needed(), stream), layout};
 }
 
-Tensor from_file(std::string_view word, const std::string& path, const Stream& stream) {
+Tensor from_file(MemoryResource& from, std::string_view word, const std::string& path, const Stream& stream) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(word, "cannot be opened: " + std::generic_category().message(errno));
   const Layout layout = read_npy_header(file);
-  Tensor tensor = allocate(layout, stream);
+  Tensor tensor = allocate(from, layout, stream);
   const auto size = static_cast<std::streamsize>(tensor.buffer().size());
   if (size != 0 && !file.read(reinterpret_cast<char*>(tensor.buffer().host_data()), size))
     fail(word, "the file ends too early");
   return tensor;
 }
 
-Tensor zeros(std::string_view word, std::string_view form, const Stream& stream) {
+Tensor zeros(MemoryResource& from, std::string_view word, std::string_view form, const Stream& stream) {
   const auto colon = form.find(':');
   const auto type = dtype_named(form.substr(0, colon));
   if (!type || colon == form.npos)
@@ -76,23 +75,25 @@ Tensor zeros(std::string_view word, std::string_view form, const Stream& stream)
     if (rest == "x" || (!rest.empty() && rest[0] != 'x')) fail(word, "a shape is written as 480x640");
     if (!rest.empty()) rest.remove_prefix(1);
   }
-  Tensor tensor = allocate(Layout::compact(*type, std::move(shape)), stream);
+  Tensor tensor = allocate(from, Layout::compact(*type, std::move(shape)), stream);
   tensor.zero(stream);
   return tensor;
 }
 
 }  // namespace
 
-int serve_names(const std::string& path, std::span<char*> words) {
+int serve_names(const std::string& path, std::span<char*> words, bool read_only) {
   const EndingSignals signals;
   const Stream stream(host_device());
+  const ResourcePtr memory = host::make_shared_resource({.read_only_for_peers = read_only});
   ipc::Server server(path);
   for (const std::string_view word : words) {
     const auto equals = word.find('=');
     if (equals == word.npos) fail(word, "is neither NAME=FILE.npy nor NAME=TYPE:SHAPE");
     const auto what = word.substr(equals + 1);
     server.publish(word.substr(0, equals),
-                   what.ends_with(".npy") ? from_file(word, std::string(what), stream) : zeros(word, what, stream),
+                   what.ends_with(".npy") ? from_file(*memory, word, std::string(what), stream)
+                                          : zeros(*memory, word, what, stream),
                    stream);
   }
   std::printf("serving %zu tensors at %s; Ctrl-C ends it\n", words.size(), path.c_str());

@@ -106,6 +106,10 @@ struct SegmentOps {
   PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes) = nullptr;
   /// Make a handle that names an exportable segment for another process. Optional.
   ExportedHandle (*export_handle)(Segment& segment) = nullptr;
+  /// Make a handle through which another process can only read. What keeps it from writing is the kernel, or the driver
+  /// where it maps the memory; never the goodwill of a process that opens handles as weir does. Optional; absent = this
+  /// backend cannot lend memory for reading alone.
+  ExportedHandle (*export_to_readers)(Segment& segment) = nullptr;
   /// Return whether `import_handle` of this device takes that kind. Optional; absent = it takes none.
   bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
   /// Open a foreign segment. On every failure it throws and leaves the process as it was. Optional.

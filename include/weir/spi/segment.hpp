@@ -48,6 +48,7 @@ class Segment {
   bool exportable = false;         ///< asked for and granted when it was made
   bool imported = false;           ///< made by another process or owner
   bool read_only = false;          ///< copies and fills into it are refused
+  bool peers_read_only = false;    ///< no other process can ever write it, whatever it is lent
   std::int32_t dlpack_device = 0;  ///< DLDeviceType; see KindInfo
   StrangerFd lease;                ///< of an import: the exporter keeps the memory while this is open; set by the core
   std::function<void()> owner_release;  ///< set by the core on wrapped memory; runs last, in ~Segment

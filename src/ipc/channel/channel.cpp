@@ -49,15 +49,15 @@ std::pair<spi::UniqueFd, spi::UniqueFd> Channel::make_sockets() {
 }
 
 void Channel::send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload,
-                   std::chrono::milliseconds timeout) {
-  const Outgoing one{&buffer, payload};
+                   std::chrono::milliseconds timeout, Access access) {
+  const Outgoing one{&buffer, payload, access};
   (void)state_->link->send({&one, 1}, stream, Deadline(timeout));
 }
 
 std::size_t Channel::send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout) {
   std::vector<Outgoing> all;
   all.reserve(parcels.size());
-  for (const Parcel& parcel : parcels) all.push_back({&parcel.buffer, parcel.payload});
+  for (const Parcel& parcel : parcels) all.push_back({&parcel.buffer, parcel.payload, parcel.access});
   return state_->link->send(all, stream, Deadline(timeout));
 }
 

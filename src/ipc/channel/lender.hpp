@@ -11,9 +11,18 @@
 #include <vector>
 
 #include "ipc/channel/messages.hpp"
+#include "weir/access.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::detail::channel {
+
+/// A segment with the access that a peer has to it. A peer with both is told of the segment twice.
+struct ToldOf {
+  ToldOf(spi::SegmentId id, ipc::Access granted) noexcept : high(id.high), low(id.low), access(granted) {}
+  std::uint64_t high, low;
+  ipc::Access access;
+  friend auto operator<=>(const ToldOf&, const ToldOf&) = default;
+};
 
 /// Keeps a `Held` for each grant, until the peer releases it or is gone. Not thread-safe.
 template <class Held>
@@ -42,17 +51,17 @@ class Lender {
     on_their_way_ -= buffers;
   }
 
-  /// Return the number by which the peer knows the segment.
-  [[nodiscard]] Told tell(spi::SegmentId id) {
-    const auto [known, first] = told_.try_emplace({id.high, id.low}, last_segment_ + 1);
+  /// Return the number by which the peer knows the segment with that access.
+  [[nodiscard]] Told tell(ToldOf segment) {
+    const auto [known, first] = told_.try_emplace(segment, last_segment_ + 1);
     if (first) ++last_segment_;
     return {known->second, first};
   }
   /// Undo a first tell(), whose message was not sent.
-  void untell(spi::SegmentId id) noexcept { told_.erase({id.high, id.low}); }
-  /// The segment is gone. Return the number of which the peer has to be told, if it knows the segment.
-  [[nodiscard]] std::optional<std::uint32_t> ended(spi::SegmentId id) noexcept {
-    const auto known = told_.extract({id.high, id.low});
+  void untell(ToldOf segment) noexcept { told_.erase(segment); }
+  /// The segment is gone. Return the number of which the peer has to be told, if it knows the segment with that access.
+  [[nodiscard]] std::optional<std::uint32_t> ended(ToldOf segment) noexcept {
+    const auto known = told_.extract(segment);
     return known.empty() ? std::nullopt : std::optional(known.mapped());
   }
 
@@ -103,7 +112,7 @@ class Lender {
   std::vector<Slot> grants_;
   std::uint32_t free_ = none;
   std::size_t live_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> told_;
+  std::map<ToldOf, std::uint32_t> told_;
   std::uint32_t last_segment_ = 0;
   std::uint32_t window_ = 0, on_their_way_ = 0;
 };

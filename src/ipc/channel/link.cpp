@@ -66,8 +66,9 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
   try {
     auto memory = next.segment->open(preferred);
     if (next.ready) next.ready->order(stream);
+    const bool reads = memory->read_only;
     return {import_buffer(std::move(memory), next.offset, next.size, stream, shared_from_this(), next.number),
-            std::move(next.payload)};
+            std::move(next.payload), reads ? ipc::Access::read_only : ipc::Access::read_write};
   } catch (...) {
     give_back(next.number);
     throw;
@@ -127,14 +128,17 @@ void Link::give_back(std::uint64_t number) noexcept {
 void Link::retire(spi::SegmentId id) noexcept {
   if (inherited()) return;
   const Lock lock(state_);
-  const auto number = lender_.ended(id);
-  if (!number) return;
-  try {
-    retired_.push_back(*number);
-  } catch (const std::exception&) {  // no memory: the peer keeps the segment open until the connection ends
-    return;
+  bool tells = false;
+  for (const ipc::Access access : {ipc::Access::read_write, ipc::Access::read_only}) {
+    const auto number = lender_.ended({id, access});
+    if (!number) continue;
+    try {
+      retired_.push_back(*number);
+      tells = true;
+    } catch (const std::exception&) {  // no memory: the peer keeps the segment open until the connection ends
+    }
   }
-  ask_watcher();
+  if (tells) ask_watcher();
 }
 
 std::uint32_t Link::attend() noexcept {

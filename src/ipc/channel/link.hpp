@@ -32,6 +32,7 @@ namespace weir::detail::channel {
 struct Outgoing {
   const Buffer* buffer;
   std::span<const std::byte> payload;
+  ipc::Access access = ipc::Access::read_write;
   std::shared_ptr<const void> mark = {};  ///< kept until the peer has given the buffer back
 };
 
@@ -144,7 +145,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<spi::UniqueFd> files_;      // beside the packet
   std::vector<std::uint64_t> lent_now_;   // in the packet
   std::vector<Lent> undone_;            // has room for as many
-  std::vector<spi::SegmentId> told_now_;  // for the first time, in the packet
+  std::vector<ToldOf> told_now_;        // for the first time, in the packet
   std::size_t retired_now_ = 0;
   bool greets_now_ = false, leaves_now_ = false, tells_page_now_ = false;
   std::optional<SentPoints> points_;  // made for the first stream that the peer has to wait for

@@ -10,7 +10,6 @@
 #include "ipc/exporting.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
-#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -33,7 +32,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
   check_process();
   (void)stream.state();
   for (const Outgoing& one : buffers) {
-    check_shareable(operation, *one.buffer);
+    check_shareable(operation, *one.buffer, one.access);
     if (one.payload.size() > most_payload)
       throw Error(Errc::invalid_argument, std::string(operation) + ": a payload of " +
                                               std::to_string(one.payload.size()) + " bytes; it may have " +
@@ -137,15 +136,13 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
   for (; count < buffers.size() && lender_.room() != 0 && packet_.has_room(buffers[count].payload.size()); ++count) {
     const Buffer& buffer = *buffers[count].buffer;
     const auto place = buffer.location();
-    const auto id = place.segment->id();
-    const auto told = lender_.tell(id);
+    const ToldOf segment(place.segment->id(), granted(*place.segment, buffers[count].access));
+    const auto told = lender_.tell(segment);
     if (told.first) {
-      told_now_.push_back(id);
-      auto exported = unlocked([&] { return place.segment->device->backend->segments->export_handle(*place.segment); });
-      auto wire = describe_memory(*place.segment);
-      wire.handle = exported.kind;
-      files_.push_back(std::move(exported.fd));
-      (void)packet_.add(Segment{told.number, encode(wire)});
+      told_now_.push_back(segment);
+      auto described = unlocked([&] { return describe_memory(*place.segment, segment.access); });
+      files_.push_back(std::move(described.file));
+      (void)packet_.add(Segment{told.number, encode(described.wire)});
     }
     if (waits && ready.value == 0) {
       ready = unlocked([&] { return record(stream); });
@@ -200,7 +197,7 @@ void Link::unsent(Dropped& dropped) noexcept {
     if (number != 0) undone_.push_back(lender_.unlend(number));
   }
   dropped.lent.swap(undone_);
-  for (const spi::SegmentId id : told_now_) lender_.untell(id);
+  for (const ToldOf& segment : told_now_) lender_.untell(segment);
 }
 
 // Send the packet that was made. The caller undoes what it says when this throws.

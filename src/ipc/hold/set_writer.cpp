@@ -76,11 +76,8 @@ struct Composed {
 };
 
 detail::WireBytes describe(spi::Segment& segment, std::vector<spi::UniqueFd>& files) {
-  auto exported = segment.device->backend->segments->export_handle(segment);
-  auto wire = detail::describe_memory(segment);
-  wire.handle = exported.kind;
-  wire.read_only = true;
-  files.push_back(std::move(exported.fd));
+  auto [wire, file] = detail::describe_memory(segment, Access::read_only);
+  files.push_back(std::move(file));
   return detail::encode(wire);
 }
 
@@ -171,7 +168,8 @@ void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& s
       throw Error(Errc::unsupported, std::string(operation) +
                                          ": memory of another process, whose owner may use it again; copy it to "
                                          "memory of this process");
-    detail::check_shareable(operation, buffer);
+    // Readers get it for reading; where the driver cannot see to that, weir does in their process.
+    detail::check_shareable(operation, buffer, Access::read_write);
   }
   const std::scoped_lock lock(state_->mutex);
   if (state_->added.contains(name))

@@ -25,6 +25,7 @@ namespace weir::detail::names {
 struct Publication {
   ipc::Listing listing;
   Buffer buffer;  ///< not opened when there are no elements
+  ipc::Access access;
   Stream stream;  ///< of the server's own; nothing is on it but waits for what wrote the buffer
 };
 using PublicationPtr = std::shared_ptr<const Publication>;

@@ -37,8 +37,11 @@ const ServerOptions& checked(const ServerOptions& options) {
   return options;
 }
 
-// The device as this process calls it, and the kind of memory.
-std::string where(const Buffer& buffer) { return buffer.device().id() + ' ' + std::string(to_string(buffer.kind())); }
+// The device as this process calls it, the kind of memory, and what clients may do with it.
+std::string where(const Buffer& buffer, Access access) {
+  return buffer.device().id() + ' ' + std::string(to_string(buffer.kind())) +
+         (access == Access::read_only ? ", read-only" : "");
+}
 
 }  // namespace
 
@@ -80,7 +83,7 @@ Server::~Server() {
   if (state_ && state_->process != detail::fork_generation) (void)state_.release();  // only the parent has its thread
 }
 
-std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream) {
+std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream, Access asked) {
   constexpr const char* operation = "ipc::Server::publish";
   State& state = *state_;
   const std::scoped_lock lock(state.closing);
@@ -96,9 +99,13 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
                                             std::to_string(layout.shape.size()) + " dimensions; it may have " +
                                             std::to_string(most_dimensions));
   const bool has_memory = layout.elements() != 0;
-  if (has_memory) detail::check_shareable(operation, buffer);
-  auto made = std::make_shared<Publication>(Publication{
-      {std::string(name), 0, layout, has_memory ? buffer.size() : 0, where(buffer)}, {}, Stream(stream.device())});
+  if (has_memory) detail::check_shareable(operation, buffer, asked);
+  const Access access = has_memory ? detail::granted(*buffer.location().segment, asked) : asked;
+  auto made = std::make_shared<Publication>(
+      Publication{{std::string(name), 0, layout, has_memory ? buffer.size() : 0, where(buffer, access)},
+                  {},
+                  access,
+                  Stream(stream.device())});
   if (has_memory) {
     made->buffer = buffer.share();
     made->stream.wait(stream.record());
@@ -110,8 +117,8 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
   return version;
 }
 
-std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const Stream& stream) {
-  return publish(name, buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}), stream);
+std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const Stream& stream, Access access) {
+  return publish(name, buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}), stream, access);
 }
 
 bool Server::withdraw(std::string_view name) {

@@ -78,7 +78,8 @@ Packet Visitor::lend(Reply& reply) {
   put(payload, 0, reply.request);
   try {
     link_->look();
-    const channel::Outgoing one{&reply.lends->buffer, payload, session_.mark(reply.lends->listing)};
+    const channel::Outgoing one{&reply.lends->buffer, payload, reply.lends->access,
+                                session_.mark(reply.lends->listing)};
     (void)link_->send({&one, 1}, reply.lends->stream, channel::Deadline(std::chrono::milliseconds{0}));
     return std::move(reply.packet);
   } catch (const Error& error) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "ipc/exporting.hpp"
 #include "ipc/ring/greeting.hpp"
 #include "ipc/ring/producer.hpp"
 #include "weir/error.hpp"
@@ -22,6 +23,7 @@ RingOptions checked(const ResourcePtr& resource, RingOptions options) {
   if (!resource->is_exportable())
     throw Error(Errc::unsupported, "ipc::RingProducer: memory of " + resource->name() +
                                        " was not made exportable; make the resource with exportable = true");
+  detail::check_access("ipc::RingProducer", resource->device().state(), options.access);
   if (options.slots < 2 || options.slots > most_slots)
     refuse(std::to_string(options.slots) + " slots; a ring may have 2 to " + std::to_string(most_slots));
   if (options.per_consumer == 0 || options.per_consumer > options.slots)

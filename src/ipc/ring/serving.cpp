@@ -65,7 +65,7 @@ void Producer::serve(Consumer& consumer, const Stream* stream) {
 bool Producer::greet(Consumer& consumer) {
   const Buffer token = slots_->token();
   const auto said = encode(Greeting{consumer.next, options_.layout});
-  const channel::Outgoing one{&token, said};
+  const channel::Outgoing one{&token, said, options_.access};
   consumer.greeted = consumer.link->try_send({&one, 1}, slots_->idle()) != 0;
   return consumer.greeted;
 }
@@ -76,7 +76,7 @@ std::size_t Producer::send(Consumer& consumer, std::size_t most, const Stream* s
   bool complete = true;
   const auto begin = find(consumer.next);
   for (auto frame = begin; frame != waiting_.end() && some.size() < most; ++frame) {
-    some.push_back({&frame->buffer, frame->payload});
+    some.push_back({&frame->buffer, frame->payload, options_.access});
     complete = complete && (stream || frame->buffer.block()->uses_before(nullptr).empty());
   }
   if (some.empty()) return 0;

@@ -70,7 +70,7 @@ TEST(Lender, SendsNoMoreThanThePeerTakes) {
 TEST(Lender, UndoesWhatWasNotSent) {
   Lender<Held> lender;
   lender.open_window(1);
-  const spi::SegmentId id{1, 2};
+  const ToldOf id({1, 2}, ipc::Access::read_write);
   const auto told = lender.tell(id);
   EXPECT_TRUE(told.first);
   const auto number = lender.lend(held(5));
@@ -85,7 +85,7 @@ TEST(Lender, UndoesWhatWasNotSent) {
 
 TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
   Lender<Held> lender;
-  const spi::SegmentId one{1, 2}, other{1, 3};
+  const ToldOf one({1, 2}, ipc::Access::read_write), other({1, 3}, ipc::Access::read_write);
   EXPECT_TRUE(lender.tell(one).first);
   EXPECT_FALSE(lender.tell(one).first);
   EXPECT_TRUE(lender.tell(other).first);
@@ -94,6 +94,19 @@ TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
   EXPECT_FALSE(lender.ended(one));
   EXPECT_EQ(lender.told(), 1U);
   EXPECT_EQ(lender.tell(one).number, 3U);
+}
+
+TEST(Lender, TellsOfASegmentOnceForEachAccess) {
+  Lender<Held> lender;
+  const ToldOf reads({1, 2}, ipc::Access::read_only), writes({1, 2}, ipc::Access::read_write);
+  EXPECT_TRUE(lender.tell(reads).first);
+  EXPECT_TRUE(lender.tell(writes).first) << "a number with less access served for more";
+  EXPECT_NE(lender.tell(reads).number, lender.tell(writes).number);
+  EXPECT_EQ(lender.told(), 2U);
+  lender.untell(writes);
+  EXPECT_FALSE(lender.tell(reads).first);
+  EXPECT_EQ(lender.ended(writes), std::nullopt);
+  EXPECT_EQ(lender.ended(reads), 1U);
 }
 
 TEST(Lender, HasEverythingBackAtTheEnd) {

@@ -60,6 +60,7 @@ struct OwnUse final : Use {
 struct ForeignSegment {
   Slot* slot = nullptr;
   spi::SegmentId id{};
+  ipc::Access access{};
   [[nodiscard]] static std::uint64_t size() noexcept { return segment_bytes; }
 };
 
@@ -169,7 +170,7 @@ class World {
     for (const auto& end : ends_) {
       if (!alive_[end->process]) continue;
       if (alive_ == all_alive) {
-        EXPECT_LE(end->lender.told(), slots_.size()) << "segments that are gone are still known";
+        EXPECT_LE(end->lender.told(), 2 * slots_.size()) << "segments that are gone are still known";
       }
       if (!end->gone) {
         EXPECT_EQ(end->lender.room(), window);
@@ -245,10 +246,11 @@ class World {
     PacketWriter packet;
     owe(end, packet);
     std::vector<std::uint64_t> lent;
-    const auto told = end.lender.tell(use->slot->id);
+    const ToldOf what(use->slot->id, one_in(2) ? ipc::Access::read_only : ipc::Access::read_write);
+    const auto told = end.lender.tell(what);
     if (told.first) {
       std::array<std::byte, detail::wire_size> descriptor{};
-      const ForeignSegment described{use->slot, use->slot->id};
+      const ForeignSegment described{use->slot, use->slot->id, what.access};
       std::memcpy(descriptor.data(), &described, sizeof described);
       (void)packet.add(Segment{told.number, descriptor});
     }
@@ -258,18 +260,19 @@ class World {
     PagePoint ready;
     if (!need.met()) {
       const auto point = record(end, work, 1 + stream);
-      if (!point) return undo(end, told, use->slot->id);
+      if (!point) return undo(end, told, what);
       ready = *point;
       if (!end.told_page) (void)packet.add(Page{});
     }
+    const std::array wanted{static_cast<std::byte>(what.access)};
     do {
       lent.push_back(end.lender.lend(use));
       end.needs[lent.back()] = need;
-      (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), ready, {}});
+      (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), ready, wanted});
     } while (end.lender.room() != 0 && one_in(3));
     if (faults && one_in(6)) {  // the socket is full
       for (const auto number : lent) (void)end.lender.unlend(number);
-      return undo(end, told, use->slot->id);
+      return undo(end, told, what);
     }
     end.told_page = end.told_page || ready.value != 0;
     if (one_in(2)) drop(end.process);  // other threads go on while the packet is sent
@@ -278,9 +281,9 @@ class World {
     transmit(end, packet);
   }
 
-  static void undo(End& end, const Lender<UsePtr>::Told& told, spi::SegmentId id) {
+  static void undo(End& end, const Lender<UsePtr>::Told& told, const ToldOf& what) {
     end.borrower.untold();
-    if (told.first) end.lender.untell(id);
+    if (told.first) end.lender.untell(what);
   }
 
   // Return the present point of a stream; nothing if the words are other streams'.
@@ -366,9 +369,11 @@ class World {
       std::memcpy(&described, segment->descriptor.data(), sizeof described);
       end.borrower.add(segment->number, described);
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
-      Slot* const slot = end.borrower.arrive(*grant).slot;
+      const ForeignSegment& memory = end.borrower.arrive(*grant);
+      EXPECT_EQ(static_cast<std::byte>(memory.access), grant->payload[0])
+          << "lent with another access than was asked for";
       end.arrived.push_back(
-          {grant->number, grant->segment, slot, grant->ready, end.peer.lock()->needs.at(grant->number)});
+          {grant->number, grant->segment, memory.slot, grant->ready, end.peer.lock()->needs.at(grant->number)});
     } else if (std::holds_alternative<Page>(message)) {
       end.borrower.add_page();
     } else if (const auto* const releases = std::get_if<Releases>(&message)) {
@@ -415,7 +420,9 @@ class World {
   void tell_of_end(std::size_t process, spi::SegmentId id) {
     for (const auto& end : ends_) {
       if (end->process != process) continue;
-      if (const auto number = end->lender.ended(id)) end->retired.push_back(*number);
+      for (const ipc::Access access : {ipc::Access::read_only, ipc::Access::read_write}) {
+        if (const auto number = end->lender.ended({id, access})) end->retired.push_back(*number);
+      }
     }
   }
 
