@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/packets.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -72,9 +73,21 @@ Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
   const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count < 0) return {-1, errno, false};
+  if (count < 0) return {-1, errno, false, false};
   take_files(message, files);
-  return {count, 0, (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0};
+  const int flags = message.msg_flags;
+  return {count, 0, (flags & (MSG_CTRUNC | MSG_TRUNC)) != 0, (flags & MSG_CTRUNC) != 0};
+}
+
+void fail_lost_files(const char* operation) {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  throw Error(
+      {EMFILE, std::generic_category()},
+      std::string(operation) + ": files came for which this process has no room: it may have " +
+          std::to_string(limit.rlim_cur) +
+          " files open; raise that limit (ulimit -n), or let the sender allocate from a pool, whose buffers share "
+          "files");
 }
 
 void fail_socket(const char* call, int error) {

@@ -20,12 +20,17 @@ inline constexpr std::size_t most_sent_files = 253;  ///< that anybody can put i
 struct Arrival {
   std::ptrdiff_t bytes = 0;  ///< -1 when the call failed with `error`; 0 when the other end is closed
   int error = 0;
-  bool cut = false;  ///< there were more bytes, or more files, which the kernel has closed
+  bool cut = false;         ///< there were more bytes, or more files, which the kernel has closed
+  bool files_lost = false;  ///< there were more files
 };
 
 /// Receive what has come, without waiting, and append its files to `files`, which must have room for most_sent_files
 /// more.
 [[nodiscard]] Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::StrangerFd>& files) noexcept;
+
+/// Throw EMFILE, in the name of `operation`: nobody can send more files than receive_packet() has room for, so files
+/// are lost only where this process may not open them.
+[[noreturn]] void fail_lost_files(const char* operation);
 
 /// Throw the error that a call on a socket returned: peer_gone when the other end is closed.
 [[noreturn]] void fail_socket(const char* call, int error);

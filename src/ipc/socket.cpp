@@ -68,6 +68,7 @@ Descriptor receive(int socket, std::chrono::milliseconds timeout) {
     if (arrival.error == EINTR || arrival.error == EAGAIN) continue;
     if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);
     if (files.size() > most_fds) throw Error(Errc::corrupt_descriptor, "receive: more than 4 file descriptors");
+    if (arrival.files_lost) detail::fail_lost_files("receive");
     if (arrival.cut) {
       throw Error(Errc::corrupt_descriptor, "receive: the message is larger than a descriptor's");
     }

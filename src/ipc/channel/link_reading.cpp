@@ -76,6 +76,7 @@ void Link::read() noexcept {
       if (arrival.error == ECONNRESET) continue;  // said once; what the peer sent before is still to be read
       if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
       if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
+      if (arrival.files_lost) fail_lost_files("ipc::Channel");
       if (arrival.cut) violated("a packet is too large");
     } catch (...) {
       refusal = std::current_exception();

@@ -135,10 +135,7 @@ Bytes Connection::receive(std::vector<spi::StrangerFd>& files, const Deadline& d
     }
     if (arrival.bytes == 0 || arrival.error == ECONNRESET) gone(path_, "it hung up");
     if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
-    if (arrival.cut && files.size() <= most_files && static_cast<std::size_t>(arrival.bytes) <= largest_packet)
-      throw Error({EMFILE, std::generic_category()},
-                  "held set: no file descriptors for the memory that arrived; raise the limit of open files "
-                  "(ulimit -n)");
+    if (arrival.files_lost) fail_lost_files("held set");
     return Bytes(packet_).first(static_cast<std::size_t>(arrival.bytes));
   }
 }

@@ -112,6 +112,7 @@ Answer Conversation::hear(const channel::Deadline& deadline) {
     }
     if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
     if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Client: the server is gone");
+    if (arrival.files_lost) fail_lost_files("ipc::Client");
     if (arrival.cut) violated("a packet that is too large");
     Answer answer = decode_answer(std::span(incoming_).first(static_cast<std::size_t>(arrival.bytes)));
     if (std::holds_alternative<Welcome>(answer)) {
