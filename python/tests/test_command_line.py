@@ -63,6 +63,8 @@ def test_demo(run):
     done = run("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every byte was right" in done.stdout and "WRONG" not in done.stdout
+    if any(kind.exportable for device in weir.devices() for kind in device.kinds):
+        assert all(f"by {way}" in done.stdout for way in ("name", "ring", "set"))
     for device in weir.devices():
         for kind in device.kinds:
             assert f"{device.id} {str(kind.kind).split('.')[-1].rstrip('_')}" in done.stdout

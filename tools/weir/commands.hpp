@@ -19,7 +19,7 @@ int run(std::span<char*> arguments, const Program& program);
 int devices(bool json);
 
 /// Allocate, fill, copy and share on every device present; check every byte; print times. Returns nonzero on any
-/// mismatch. `program` is for the second process.
+/// mismatch. `program` is for the other processes.
 int demo(const Program& program);
 
 /// Replay a trace on a resource, as in docs/traces.md. Returns nonzero when an operation failed.
@@ -30,6 +30,9 @@ int hold(std::span<char*> arguments);
 
 /// Serve, list and read tensors that have names, as in docs/ipc.md.
 int names(std::span<char*> arguments);
+
+/// Run another process of `demo`, which shares as the words say; see demo_sharing.hpp.
+int demo_visitor(std::span<char*> arguments);
 
 /// Run the second process of `demo`: open what comes over the socket `fd`, check it and change it.
 int demo_peer(int fd);

@@ -15,7 +15,9 @@ constexpr char usage[] =
     "usage: weir <command>\n"
     "\n"
     "  devices [--json]   backends, devices, kinds of memory; why a backend is missing\n"
-    "  demo               allocate, fill, copy, share with a second process on every device; check every byte\n"
+    "  demo               allocate, fill, copy, share with other processes (by descriptor, name, ring and set) on "
+    "every\n"
+    "                     device; check every byte\n"
     "  replay TRACE --resource SPEC [--json] [--html FILE] [--single-thread] [--repeat N]\n"
     "                     play a recorded trace on a resource such as 'pool(cuda.async)'; times, peaks, failures\n"
     "  hold PATH          keep sets of tensors alive for programs that come and go; loads no GPU driver\n"
@@ -46,6 +48,7 @@ int command(std::span<char*> arguments, const Program& program) {
   if (word == "replay") return replay(options);
   if (word == "hold") return hold(options);
   if (word == "ipc") return names(options);
+  if (word == visitor_command) return demo_visitor(options);
   if (!options.empty()) return misused(options[0]);
   if (word == "demo") return demo(program);
   if (word == peer_command) return demo_peer(peer_socket);
