@@ -40,6 +40,7 @@ struct ChannelStats {
   std::size_t waiting = 0;   ///< buffers of the peer that nobody has received yet
   std::size_t known = 0;     ///< segments of this process that the peer can open, or has open
   std::size_t opened = 0;    ///< segments of the peer of which this process was told
+  std::int32_t process = 0;  ///< id of the peer's process, as the kernel says; 0 while or where it is not known
 };
 
 /// One end of a connection between two processes. Each end lends buffers to the other, any number at a time.

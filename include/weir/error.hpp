@@ -63,6 +63,9 @@ struct Shortage {
   std::string resource;          ///< for example "cuda.device"
   std::string call;              ///< the driver call that refused; empty when the driver was not asked
   std::error_code native;        ///< the code that this call returned
+  std::size_t leased = 0;        ///< in buffers that are closed here, and that other processes still use
+  std::size_t leased_buffers = 0;  ///< count of these
+  std::string leased_to;           ///< who uses them, for example "process 4711"
 };
 
 /// The resource could not provide the memory. `try_allocate` returns nullopt instead.

@@ -31,6 +31,13 @@ struct ResourceStats {
   // driver does not say, and for memory of the host.
   std::optional<std::size_t> device_budget = {};  ///< the most that the driver lets this process have of it in all
   std::optional<std::size_t> device_free = {};    ///< what this process can still get of it
+  // Memory that other processes use: it was lent over a channel, or exported from a resource that uses memory again,
+  // and has not come back. A buffer counts with all its bytes, whichever part was given away, and once, however many
+  // processes have it. weir/leases.hpp says which these are. Exact while nothing is sent, closed or given back.
+  std::size_t leased = 0;                 ///< bytes of these buffers, which are part of `in_use`
+  std::size_t leased_buffers = 0;         ///< count of them
+  std::size_t leased_closed = 0;          ///< bytes of those that have no owner in this process any more
+  std::size_t leased_closed_buffers = 0;  ///< count of those
 };
 
 /// Abstract source of memory. To write a resource, implement the virtual functions. Callers reach the private ones only
@@ -72,7 +79,8 @@ class WEIR_API MemoryResource : public std::enable_shared_from_this<MemoryResour
   /// call, and for nothing later. May throw when memory runs out, also when that keeps a driver from being asked.
   /// What is pending then goes back as it would have without the call.
   virtual std::size_t trim(std::size_t bytes_to_keep) = 0;
-  /// Return the resource that this one stands on; null when it stands on a driver.
+  /// Return the resource that this one stands on; null when it stands on a driver. It is called with locks held, and
+  /// so it calls nothing of weir.
   [[nodiscard]] virtual ResourcePtr upstream() const { return nullptr; }
 
  protected:

@@ -42,9 +42,9 @@ struct PoolOptions {
   /// to grow again after each time. With 0 an idle pool holds nothing. The default keeps everything. With any
   /// value but the default, each close takes the pool's lock.
   std::size_t release_threshold = std::numeric_limits<std::size_t>::max();
-  /// How long an allocation waits, before it fails, for work that streams still do on closed memory. It fails earlier
-  /// when there is nothing to wait for: it waits neither for live buffers nor for leases. With 0 it does not wait at
-  /// all.
+  /// How long an allocation waits, before it fails, for work that streams still do on closed memory, and for closed
+  /// memory that other processes still use. It fails earlier when there is nothing to wait for: it does not wait for
+  /// live buffers. With 0 it does not wait at all.
   std::chrono::nanoseconds patience = std::chrono::seconds{1};
   /// Whether buffers can be given to other processes. Upstream must be exportable, too, and the pool is then not paged.
   /// Exported memory is reused only when every importer is done with it or gone. A process that opens one buffer can

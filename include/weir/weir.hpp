@@ -25,6 +25,7 @@
 #include "weir/holder.hpp"
 #include "weir/host_mirror.hpp"
 #include "weir/ipc.hpp"
+#include "weir/leases.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/mirrored_buffer.hpp"
 #include "weir/names.hpp"

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -77,7 +78,13 @@ void bind_channels(nb::module_& ipc) {
       .def_ro("borrowed", &weir::ipc::ChannelStats::borrowed, "Buffers of the peer that are not closed here.")
       .def_ro("waiting", &weir::ipc::ChannelStats::waiting, "Buffers of the peer that nobody has received yet.")
       .def_ro("known", &weir::ipc::ChannelStats::known, "Segments of this process that the peer was told of.")
-      .def_ro("opened", &weir::ipc::ChannelStats::opened, "Segments that the peer told of.");
+      .def_ro("opened", &weir::ipc::ChannelStats::opened, "Segments that the peer told of.")
+      .def_prop_ro(
+          "process",
+          [](const weir::ipc::ChannelStats& stats) {
+            return stats.process == 0 ? std::nullopt : std::optional(stats.process);
+          },
+          "The id of the peer's process; None while or where it is not known.");
   nb::class_<Channel>(ipc, "Channel", "One end of a connection over which two processes lend each other buffers.")
       .def(
           "__init__",

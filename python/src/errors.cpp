@@ -49,6 +49,9 @@ void translate(const std::exception_ptr& pointer, void*) {
           exception.attr("limit") = s.limit;
           exception.attr("largest_free") = s.largest_free;
           exception.attr("device_free") = s.device_free;
+          exception.attr("leased") = s.leased;
+          exception.attr("leased_buffers") = s.leased_buffers;
+          exception.attr("leased_to") = nb::str(s.leased_to.c_str());
           exception.attr("device") = nb::str(s.device.c_str());
           exception.attr("resource") = nb::str(s.resource.c_str());
           exception.attr("call") = nb::str(s.call.c_str());

@@ -11,6 +11,7 @@ namespace weir::python {
 void bind_channels(nb::module_& ipc);
 /// Add SetWriter and SetReader to weir.ipc.
 void bind_held_sets(nb::module_& ipc);
+void bind_leases(nb::module_& ipc);
 /// Add the two ends of a ring to weir.ipc.
 void bind_rings(nb::module_& ipc);
 /// Add Server, Client and what they tell to weir.ipc.

@@ -120,6 +120,7 @@ void bind_ipc(nb::module_& m) {
       "The memory that `descriptor` names, usable on `stream` at once. Both processes see each other's writes.");
   bind_channels(sub);
   bind_held_sets(sub);
+  bind_leases(sub);
   bind_rings(sub);
   bind_names(sub);
 }

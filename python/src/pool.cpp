@@ -139,7 +139,8 @@ void bind_pools(nb::module_& m) {
         "there is one and `paged` is set, else the default kind; an exportable one for an exportable pool. "
         "Sizes are in bytes. `limit` bounds what is reserved; `segment_bytes` and `growth` say how much is taken at a "
         "time; `release_threshold` is the reserved bytes above which free memory goes back by itself; `patience` is "
-        "the seconds for which an allocation waits for pending work before it fails. Raises Error "
+        "the seconds for which an allocation waits, before it fails, for pending work and for closed memory that other "
+        "processes still use. Raises Error "
         "(invalid_argument, unsupported) for options that the pool cannot have, OutOfMemory for `initial_bytes`.");
 }
 

@@ -94,6 +94,10 @@ nb::dict dict_of(const ResourceStats& s) {
   out["peak_reserved"] = s.peak_reserved;
   out["live_buffers"] = s.live_buffers;
   out["allocations"] = s.allocations;
+  out["leased"] = s.leased;
+  out["leased_buffers"] = s.leased_buffers;
+  out["leased_closed"] = s.leased_closed;
+  out["leased_closed_buffers"] = s.leased_closed_buffers;
   if (s.device_budget) out["device_budget"] = *s.device_budget;
   if (s.device_free) out["device_free"] = *s.device_free;
   return out;
@@ -129,7 +133,9 @@ void bind_resources(nb::module_& m) {
       .def(
           "stats", [](const MemoryResource& r) { return dict_of(without_gil([&] { return r.stats(); })); },
           "Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, "
-          "allocations. Where the driver says them, also device_budget and device_free, in bytes.")
+          "allocations. Of memory that other processes use: leased (bytes), leased_buffers, and the part that is "
+          "closed here, leased_closed (bytes), leased_closed_buffers. Where the driver says them, also device_budget "
+          "and device_free, in bytes.")
       .def(
           "trim",
           [](MemoryResource& r, const Int& keep) {

@@ -64,6 +64,9 @@ class OutOfMemory(MemoryError):
     limit: int
     largest_free: int
     device_free: int
+    leased: int
+    leased_buffers: int
+    leased_to: str
     device: str
     resource: str
     call: str
@@ -307,8 +310,9 @@ class MemoryResource:
 
     def stats(self) -> dict[str, int]:
         """
-        Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, allocations. Where the driver
-        says them, also device_budget and device_free, in bytes.
+        Counters in bytes: in_use, reserved, peak_in_use, peak_reserved; and live_buffers, allocations. Of memory that
+        other processes use: leased (bytes), leased_buffers, and the part that is closed here, leased_closed (bytes),
+        leased_closed_buffers. Where the driver says them, also device_budget and device_free, in bytes.
         """
 
     def trim(self, bytes_to_keep: SupportsIndex = 0) -> int:
@@ -382,9 +386,9 @@ def make_pool(
     A pool over a resource, or over the plain resource of one of the device's kinds: one that can be paged, if there is
     one and `paged` is set, else the default kind; an exportable one for an exportable pool. Sizes are in bytes. `limit`
     bounds what is reserved; `segment_bytes` and `growth` say how much is taken at a time; `release_threshold` is the
-    reserved bytes above which free memory goes back by itself; `patience` is the seconds for which an allocation waits
-    for pending work before it fails. Raises Error (invalid_argument, unsupported) for options that the pool cannot
-    have, OutOfMemory for `initial_bytes`.
+    reserved bytes above which free memory goes back by itself; `patience` is the seconds for which an allocation waits,
+    before it fails, for pending work and for closed memory that other processes still use. Raises Error
+    (invalid_argument, unsupported) for options that the pool cannot have, OutOfMemory for `initial_bytes`.
     """
 
 class LimitingResource(MemoryResource):

@@ -19,6 +19,11 @@ Frames for several readers go over a ring, whose slots are filled and read in pl
     producer.publish(slot, stream=stream)                                # one process
     with consumer.next(stream=stream) as frame: ...                      # each of the others
 
+Whoever lends from a pool can ask who has its memory, and wait for it:
+
+    weir.ipc.leased_to(pool)                                             # process ids, buffers, bytes
+    weir.ipc.wait_for_returns(pool, timeout=5)
+
 Processes that do not know each other meet at a path:
 
     server = weir.ipc.Server("/run/models.sock")                         # one process
@@ -35,6 +40,7 @@ Client = _ipc.Client
 Descriptor = _ipc.Descriptor
 Frame = _ipc.Frame
 Guest = _ipc.Guest
+LeasedTo = _ipc.LeasedTo
 Listing = _ipc.Listing
 Loan = _ipc.Loan
 News = _ipc.News
@@ -46,9 +52,11 @@ Server = _ipc.Server
 SetReader = _ipc.SetReader
 SetWriter = _ipc.SetWriter
 Subscription = _ipc.Subscription
+leased_to = _ipc.leased_to
 open = _ipc.open
 receive = _ipc.receive
 send = _ipc.send
+wait_for_returns = _ipc.wait_for_returns
 
 __all__ = [
     "Change",
@@ -58,6 +66,7 @@ __all__ = [
     "Descriptor",
     "Frame",
     "Guest",
+    "LeasedTo",
     "Listing",
     "Loan",
     "News",
@@ -69,7 +78,9 @@ __all__ = [
     "SetReader",
     "SetWriter",
     "Subscription",
+    "leased_to",
     "open",
     "receive",
     "send",
+    "wait_for_returns",
 ]

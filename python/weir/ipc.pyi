@@ -56,6 +56,10 @@ class ChannelStats:
     def opened(self) -> int:
         """Segments that the peer told of."""
 
+    @property
+    def process(self) -> int | None:
+        """The id of the peer's process; None while or where it is not known."""
+
 class Channel:
     """One end of a connection over which two processes lend each other buffers. The connection is the lease: when the
     peer's process ends, everything that it borrowed comes back."""
@@ -271,6 +275,24 @@ class News:
     def tensor(self) -> Listing:
         """Of a name that was withdrawn, it has only the name and the version."""
 
+class LeasedTo:
+    """What one process uses of a resource's memory. Buffers count with all bytes."""
+
+    @property
+    def process(self) -> int | None:
+        """The process id of a channel's peer; None where it is not known."""
+
+    @property
+    def buffers(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def closed_buffers(self) -> int:
+        """Those that have no owner in this process any more."""
+
+    @property
+    def closed_bytes(self) -> int: ...
+
 class Loan:
     """Tensors of one publishing that one client has."""
 
@@ -432,6 +454,13 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+def leased_to(resource: MemoryResource) -> list[LeasedTo]:
+    """Which processes use memory of `resource` at this moment, the one with the most bytes first."""
+
+def wait_for_returns(resource: MemoryResource, *, most_bytes: SupportsIndex = 0, timeout: float | None = None) -> bool:
+    """Wait until other processes use at most `most_bytes` of the resource's memory; False when `timeout`, in seconds, has
+    passed. Ctrl-C ends the wait."""
 
 def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
     """Send over a connected Unix-domain socket, in one message."""

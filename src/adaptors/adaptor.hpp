@@ -10,6 +10,7 @@
 
 #include "base/biased_lock.hpp"
 #include "memory/handle.hpp"
+#include "memory/lent.hpp"
 #include "weir/buffer.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/block.hpp"
@@ -30,10 +31,14 @@ template <class Interface>
 class Adaptor : public Interface {
  public:
   [[nodiscard]] ResourceStats stats() const final {
-    const ResourceStats below = upstream_->stats();
+    ResourceStats stats = upstream_->stats();
+    count_lent(*this, stats);
     const std::scoped_lock guard(lock_);
-    return {in_use_, below.reserved, peak_, below.peak_reserved, live_, allocations_, below.device_budget,
-            below.device_free};
+    stats.in_use = in_use_;
+    stats.peak_in_use = peak_;
+    stats.live_buffers = live_;
+    stats.allocations = allocations_;
+    return stats;
   }
   std::size_t trim(std::size_t bytes_to_keep) override { return upstream_->trim(bytes_to_keep); }
   [[nodiscard]] ResourcePtr upstream() const final { return upstream_; }

@@ -61,6 +61,7 @@ class Limiting final : public detail::Adaptor<LimitingResource> {
     Reservation reservation(*this, request.bytes, shortage);
     if (!reservation) {
       shortage.reserved = upstream_->stats().reserved;
+      detail::tell_of_lent(*this, shortage);
       return nullptr;
     }
     spi::Block* const block = take(request, shortage);

@@ -55,7 +55,15 @@ std::string describe(const Shortage& s) {
   } else {
     text += "; the driver was not asked";
   }
-  return text + ". Close buffers that are done, trim other resources of this device, or ask for less at a time.";
+  if (s.leased_buffers != 0) {
+    const bool one = s.leased_buffers == 1;
+    text += "; " + std::to_string(s.leased_buffers) + (one ? " buffer of " : " buffers of ") + bytes_text(s.leased) +
+            (one ? " is" : " in all are") + " closed here and still used by " +
+            (s.leased_to.empty() ? "other processes" : s.leased_to);
+  }
+  text += ". Close buffers that are done, ";
+  if (s.leased_buffers != 0) text += "wait until other processes give theirs back (ipc::wait_for_returns), ";
+  return text + "trim other resources of this device, or ask for less at a time.";
 }
 
 }  // namespace

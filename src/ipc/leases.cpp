@@ -25,6 +25,7 @@
 #include "ipc/file_pairs.hpp"
 #include "ipc/lent_out.hpp"
 #include "memory/lent.hpp"
+#include "memory/lent_returns.hpp"
 #include "stream/release_queue.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -78,6 +79,15 @@ class Leases {
     if (::eventfd_write(bell_.get(), 1) != 0) return false;
     answered_.wait(lock, [&] { return answer_ >= mine; });
     return true;
+  }
+
+  void list(LentList& lent) {
+    constexpr std::int32_t unknown = 0;
+    const Lock lock(mutex_);
+    for (const Lease& lease : granted_) {
+      lent.add(lease.buffer, unknown);
+      for (const Buffer& buffer : lease.more) lent.add(buffer, unknown);
+    }
   }
 
   [[nodiscard]] std::size_t granted() {
@@ -174,6 +184,7 @@ class Leases {
     }
     // Closing the file is not enough, because a forked child may have a copy.
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ended->end.get(), nullptr);
+    const Returning returning;
     std::list<Lease> over;
     over.splice(over.end(), granted_, ended->self);
     lock.unlock();
@@ -197,18 +208,20 @@ const ForkStep step(0, [](spi::ForkMoment moment) noexcept { leases().fork(momen
 }  // namespace
 
 spi::UniqueFd grant_lease(Buffer buffer) {
-  answer_for_lent(&settle_lent_out);
+  answer_for_lent(lent_out);
   return leases().grant(std::move(buffer));
 }
 
 spi::UniqueFd grant_lease(std::vector<Buffer> buffers) {
-  answer_for_lent(&settle_lent_out);
+  answer_for_lent(lent_out);
   Buffer last = std::move(buffers.back());
   buffers.pop_back();
   return leases().grant(std::move(last), std::move(buffers));
 }
 
 bool settle_leases() { return !in_release() && leases().settle(); }
+
+void list_leases(LentList& lent) { leases().list(lent); }
 
 std::size_t granted_leases() { return leases().granted(); }
 

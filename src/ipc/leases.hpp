@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "memory/lent.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -23,6 +24,9 @@ namespace weir::detail {
 /// Return false when there was no lease to look at. Does nothing when called from the end of such a buffer, or from a
 /// release of memory, because the end of such a buffer may wait for that release.
 bool settle_leases();
+
+/// Add the buffers of all leases that have not ended. Nobody knows which processes have them.
+void list_leases(LentList& lent);
 
 /// Return the number of leases that have not ended.
 [[nodiscard]] std::size_t granted_leases();

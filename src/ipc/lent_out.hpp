@@ -2,10 +2,11 @@
 #pragma once
 // Memory that other processes have, in whichever way it went there.
 
+#include "memory/lent.hpp"
+
 namespace weir::detail {
 
-/// Take back what other processes have given back before this call. Return false when there was nothing to look at. This
-/// is the function of memory/lent.hpp.
-bool settle_lent_out();
+/// What answers for all of it, for answer_for_lent().
+extern const LentAnswers lent_out;
 
 }  // namespace weir::detail

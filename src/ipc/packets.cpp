@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -20,6 +21,28 @@ union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int) * most_sent_files) + 1024];
 };
+
+// Put an entry behind the first `used` bytes. Return how many are used then.
+std::size_t put(Control& control, std::size_t used, int type, const void* data, std::size_t bytes) noexcept {
+  std::memset(control.bytes + used, 0, CMSG_SPACE(bytes));
+  auto* const header = reinterpret_cast<cmsghdr*>(control.bytes + used);  // CMSG_SPACE keeps the alignment
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = type;
+  header->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(header), data, bytes);
+  return used + CMSG_SPACE(bytes);
+}
+
+std::int32_t sender_of(const msghdr& message) noexcept {
+  auto* header = CMSG_FIRSTHDR(&message);
+  for (; header; header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred sender{};
+    std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+    return sender.pid;
+  }
+  return 0;
+}
 
 void take_files(const msghdr& message, std::vector<spi::StrangerFd>& files) noexcept {
   constexpr int pidfd = 4;  // SCM_PIDFD, which not every system's headers have
@@ -40,28 +63,37 @@ void take_files(const msghdr& message, std::vector<spi::StrangerFd>& files) noex
 
 }  // namespace
 
-std::ptrdiff_t send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> files,
-                           bool wait) noexcept {
+std::ptrdiff_t send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> files, bool wait,
+                           Sender sender) noexcept {
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   Control control;
-  if (!files.empty()) {
-    message.msg_control = control.bytes;
-    message.msg_controllen = CMSG_SPACE(files.size_bytes());
-    std::memset(control.bytes, 0, message.msg_controllen);
-    auto* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(files.size_bytes());
-    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
+  std::size_t used = 0;
+  if (!files.empty()) used = put(control, 0, SCM_RIGHTS, files.data(), files.size_bytes());
+  const std::size_t only_files = used;
+  if (sender == Sender::named) {
+    const ucred me{::getpid(), ::geteuid(), ::getegid()};
+    used = put(control, used, SCM_CREDENTIALS, &me, sizeof me);
   }
   const int flags = MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT);
   for (;;) {
+    message.msg_control = used != 0 ? control.bytes : nullptr;
+    message.msg_controllen = used;
     const auto count = ::sendmsg(socket, &message, flags);
-    if (count >= 0 || errno != EINTR) return count;
+    if (count >= 0) return count;
+    if ((errno == EPERM || errno == EINVAL) && used != only_files) {
+      used = only_files;
+    } else if (errno != EINTR) {
+      return count;
+    }
   }
+}
+
+void ask_for_senders(int socket, bool ask) noexcept {
+  const int value = ask ? 1 : 0;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &value, sizeof value);
 }
 
 Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::StrangerFd>& files) noexcept {
@@ -73,10 +105,10 @@ Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
   const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count < 0) return {-1, errno, false, false};
+  if (count < 0) return {-1, errno, false, false, 0};
   take_files(message, files);
   const int flags = message.msg_flags;
-  return {count, 0, (flags & (MSG_CTRUNC | MSG_TRUNC)) != 0, (flags & MSG_CTRUNC) != 0};
+  return {count, 0, (flags & (MSG_CTRUNC | MSG_TRUNC)) != 0, (flags & MSG_CTRUNC) != 0, sender_of(message)};
 }
 
 void fail_lost_files(const char* operation) {

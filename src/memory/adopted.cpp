@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/adopted.hpp"
 
+#include <memory>
+#include <utility>
+
 #include "memory/foreign_resource.hpp"
 #include "memory/resource_of.hpp"
 #include "weir/buffer.hpp"
@@ -10,22 +13,41 @@ namespace weir {
 namespace {
 
 /// Memory that belongs to somebody else in this process, or that came with a descriptor. Each buffer has a segment.
+/// Segments that came with several descriptors of one memory have its identity, and count once.
 class AdoptedResource final : public detail::ForeignResource, public detail::ReleaseListener {
  public:
   explicit AdoptedResource(spi::DeviceState& device) : ForeignResource(device, "external", false) {}
 
   Buffer adopt(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream) {
     const std::size_t whole = segment->size;
-    return Buffer(make_block(std::move(segment), offset, bytes, whole, stream));
+    const bool has_identity = segment->known_as(*segment);
+    if (!has_identity) return Buffer(make_block(std::move(segment), offset, bytes, whole, stream, Reserves::its_bytes));
+    auto import = std::make_unique<Import>(*this, opened().count(*segment), bytes);
+    spi::Block& block = make_block(std::move(segment), offset, bytes, bytes, stream, Reserves::nothing);
+    detail::BlockStore::tag(block) = import.release();
+    return Buffer(block);
   }
 
  private:
+  struct Import final : detail::ReleaseListener {
+    Import(AdoptedResource& into, std::shared_ptr<const void> open, std::size_t size) noexcept
+        : resource(into), counted(std::move(open)), bytes(size) {}
+    void segment_released(std::size_t) noexcept override {
+      resource.uncount(bytes, Reserves::nothing);
+      delete this;
+    }
+    AdoptedResource& resource;
+    const std::shared_ptr<const void> counted;
+    const std::size_t bytes;
+  };
+
   void do_deallocate(spi::Block& block) noexcept override {
     const spi::Segment& segment = *block.segment;
     const KindInfo* info = segment.device->find(segment.kind);
-    end_block(block, info && info->release_blocks, *this);
+    auto* const import = static_cast<Import*>(std::exchange(detail::BlockStore::tag(block), nullptr));
+    end_block(block, info && info->release_blocks, import ? static_cast<detail::ReleaseListener&>(*import) : *this);
   }
-  void segment_released(std::size_t bytes) noexcept override { uncount(bytes); }
+  void segment_released(std::size_t bytes) noexcept override { uncount(bytes, Reserves::its_bytes); }
 };
 
 AdoptedResource& adopted_resource(spi::DeviceState& device) { return detail::resource_of<AdoptedResource>(device); }

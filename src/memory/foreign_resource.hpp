@@ -7,6 +7,8 @@
 #include <string>
 
 #include "memory/block_store.hpp"
+#include "memory/counted_segments.hpp"
+#include "memory/lent.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/resources.hpp"
@@ -19,9 +21,11 @@ class ForeignResource : public MemoryResource {
  public:
   ResourceStats stats() const override {
     ResourceStats stats;
-    stats.in_use = stats.reserved = in_use_;
+    stats.in_use = in_use_;
+    stats.reserved = alone_ + opened_.bytes();
     stats.live_buffers = live_;
     stats.allocations = made_;
+    count_lent(*this, stats);
     return stats;
   }
   std::size_t trim(std::size_t bytes_to_keep) override {
@@ -38,11 +42,15 @@ class ForeignResource : public MemoryResource {
         fallback_(spi::make_segment_resource(device, device.default_kind, false)),
         blocks_(device) {}
 
+  /// What a block's bytes are counted as: a segment that others may have, too, is counted by opened().
+  enum class Reserves { its_bytes, nothing };
+
   /// Return a block over that range, which counts as `counted` bytes in use.
   spi::Block& make_block(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, std::size_t counted,
-                         const Stream& stream) {
+                         const Stream& stream, Reserves reserves) {
     spi::Block& block = blocks_.take(*this, stream);
     in_use_ += counted;
+    if (reserves == Reserves::its_bytes) alone_ += counted;
     ++live_;
     ++made_;
     block.offset = offset;
@@ -55,7 +63,12 @@ class ForeignResource : public MemoryResource {
     --live_;
     blocks_.end(block, release_blocks, listener);
   }
-  void uncount(std::size_t bytes) noexcept { in_use_ -= bytes; }
+  /// The arguments are those of make_block().
+  void uncount(std::size_t counted, Reserves reserves) noexcept {
+    in_use_ -= counted;
+    if (reserves == Reserves::its_bytes) alone_ -= counted;
+  }
+  [[nodiscard]] CountedSegments& opened() noexcept { return opened_; }
 
  private:
   static Traits traits(const spi::DeviceState& device, bool reuses_memory, bool exportable) {
@@ -72,7 +85,8 @@ class ForeignResource : public MemoryResource {
 
   const ResourcePtr fallback_;
   BlockStore blocks_;
-  std::atomic<std::size_t> in_use_{0}, live_{0};
+  CountedSegments opened_;
+  std::atomic<std::size_t> in_use_{0}, alone_{0}, live_{0};
   std::atomic<std::uint64_t> made_{0};
 };
 

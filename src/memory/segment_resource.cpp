@@ -5,6 +5,7 @@
 
 #include "base/atomic_max.hpp"
 #include "memory/block_store.hpp"
+#include "memory/lent.hpp"
 #include "stream/releases.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/paged_segment.hpp"
@@ -27,7 +28,14 @@ class Counters {
     in_use_.fetch_sub(bytes);
   }
   ResourceStats read() const noexcept {
-    return {in_use_, reserved_, peak_in_use_, peak_reserved_, live_, allocations_, {}, {}};
+    ResourceStats stats;
+    stats.in_use = in_use_;
+    stats.reserved = reserved_;
+    stats.peak_in_use = peak_in_use_;
+    stats.peak_reserved = peak_reserved_;
+    stats.live_buffers = live_;
+    stats.allocations = allocations_;
+    return stats;
   }
 
  private:
@@ -53,6 +61,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
 
   ResourceStats stats() const override {
     ResourceStats stats = counts();
+    detail::count_lent(*this, stats);
     auto& state = device().state();
     const auto ask = state.backend->segments->device_memory;
     if (const auto memory = ask && !state.inherited ? ask(state, kind()) : std::nullopt) {
@@ -97,6 +106,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
       const auto now = counts();
       shortage.in_use = now.in_use;
       shortage.reserved = now.reserved;
+      detail::tell_of_lent(*this, shortage);
       return nullptr;
     }
     auto segment = spi::Ref<spi::Segment>::adopt(made);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a pool has, as JSON.
+#include <algorithm>
 #include <ios>
 #include <ostream>
 #include <sstream>
@@ -7,7 +8,9 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "memory/lent.hpp"
 #include "pool/pool_resource.hpp"
 #include "weir/spi/device_state.hpp"
 
@@ -46,6 +49,7 @@ class Comma {
 using Ranges = std::unordered_set<const Range*>;
 struct Closed {  ///< ranges that are closed although their state does not say so
   Ranges cached, waiting;
+  std::vector<const spi::Block*> leased;  ///< in the order of their addresses
 };
 using Waiting = std::unordered_map<const Shard*, std::size_t>;  // bytes that wait, by shard
 
@@ -54,8 +58,11 @@ const char* state_of(const Range& range, const Closed& closed) {
     case Range::State::bare: return "bare";
     case Range::State::away: return "waiting";
     case Range::State::free: return range.shard ? "free_on_stream" : "free";
-    default: return closed.cached.contains(&range) ? "cached" : closed.waiting.contains(&range) ? "waiting" : "live";
+    default: break;
   }
+  if (closed.cached.contains(&range)) return "cached";
+  if (closed.waiting.contains(&range)) return "waiting";
+  return std::ranges::binary_search(closed.leased, static_cast<const spi::Block*>(&range)) ? "leased" : "live";
 }
 
 // Return the shard that has the range or had it last; null when there is none.
@@ -71,7 +78,20 @@ void write(std::ostream& out, const PoolStats& stats) {
       << ",\"allocations\":" << all.allocations << ",\"cached\":" << stats.cached
       << ",\"largest_free\":" << stats.largest_free << ",\"segments\":" << stats.segments
       << ",\"streams\":" << stats.streams << ",\"reuses\":" << stats.reuses << ",\"waits\":" << stats.waits
-      << ",\"grown\":" << stats.grown << ",\"given_back\":" << stats.given_back << ",\"moved\":" << stats.moved << '}';
+      << ",\"grown\":" << stats.grown << ",\"given_back\":" << stats.given_back << ",\"moved\":" << stats.moved
+      << ",\"leased\":" << all.leased << ",\"leased_buffers\":" << all.leased_buffers
+      << ",\"leased_closed\":" << all.leased_closed << ",\"leased_closed_buffers\":" << all.leased_closed_buffers
+      << '}';
+}
+
+void write(std::ostream& out, const std::vector<detail::LentTo>& borrowers) {
+  Comma comma;
+  for (const detail::LentTo& one : borrowers) {
+    out << comma << "{\"process\":";
+    one.process == 0 ? out << "null" : out << one.process;
+    out << ",\"buffers\":" << one.buffers << ",\"bytes\":" << one.bytes << ",\"closed_buffers\":" << one.closed_buffers
+        << ",\"closed_bytes\":" << one.closed_bytes << '}';
+  }
 }
 
 void write(std::ostream& out, const Region& region, const Closed& closed) {
@@ -121,10 +141,14 @@ std::string PoolResource::dump() const {
   std::ostringstream out;
   out << "{\"pool\":" << Quoted{name()} << ",\"device\":" << Quoted{device().state().describe()} << ",\"stats\":";
   write(out, pool_stats());
+  detail::Lent lent = detail::lent_of(*this);
   const Lock lock(mutex_);
-  out << ",\"limit\":" << limit_ << ",\"release_threshold\":" << release_threshold_ << ",\"streams\":[";
+  out << ",\"limit\":" << limit_ << ",\"release_threshold\":" << release_threshold_ << ",\"leased_to\":[";
+  write(out, lent.to);
+  out << "],\"streams\":[";
   Comma between_streams, between_regions;
   Closed closed;
+  closed.leased = std::move(lent.closed);
   Waiting waiting;
   for (const Region& region : arena_.regions) {
     for (const Range* range = region.first; range; range = range->after) {

@@ -115,6 +115,7 @@ class PoolResource final : public Pool {
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
   Range* last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
   void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
+  [[nodiscard]] bool awaits_returns(Lock& lock) const;
 
   // grow.cpp
   struct Growing;

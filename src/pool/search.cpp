@@ -5,6 +5,7 @@
 
 #include "base/thrown_by.hpp"
 #include "memory/lent.hpp"
+#include "memory/lent_returns.hpp"
 #include "pool/pool_resource.hpp"
 
 namespace weir::pool {
@@ -111,7 +112,7 @@ Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::siz
 }
 
 // Try everything that could help at all. Repeat it while the host waits, for at most `patience`, for the work that
-// streams still do with closed memory.
+// streams still do with closed memory, and for closed memory that other processes still use.
 Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
   const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
@@ -131,6 +132,7 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
     lock.lock();
   }
   for (auto freed = arena_.freed;;) {
+    const auto returns = detail::lent_returns();  // read before anything is looked at
     look_at_all(lock);
     if (Range* const range = try_all()) return range;
     if (freed != arena_.freed) {  // otherwise upstream has been asked, and nothing has changed
@@ -139,11 +141,31 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
       freed = arena_.freed;
     }
     const auto left = deadline - Clock::now();
-    if (left.count() <= 0 || !has_pending()) break;
-    wait_a_little(lock, std::min<std::chrono::nanoseconds>(left, a_moment));
+    if (left.count() <= 0) break;
+    if (has_pending()) {
+      wait_a_little(lock, std::min<std::chrono::nanoseconds>(left, a_moment));
+    } else if (awaits_returns(lock)) {
+      lock.unlock();
+      detail::wait_for_return(returns, deadline);
+      lock.lock();
+    } else if (detail::lent_returns() == returns) {
+      break;
+    }
   }
   fill(shortage);
+  lock.unlock();
+  detail::tell_of_lent(*this, shortage);
+  lock.lock();
   return nullptr;
+}
+
+// Return whether memory that is closed here can still come back from other processes, or is about to.
+bool PoolResource::awaits_returns(Lock& lock) const {
+  if (!is_exportable() || !detail::may_wait_for_returns()) return false;
+  lock.unlock();
+  const bool awaits = detail::lent_of(*this).closed_buffers != 0 || detail::some_return();
+  lock.lock();
+  return awaits;
 }
 
 // Wait, no longer than `most`, for one of the streams that closed memory waits for.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "memory/lent.hpp"
+
 namespace weir::pool {
 
 ResourceStats PoolResource::stats() const {
@@ -16,6 +18,7 @@ ResourceStats PoolResource::stats() const {
 PoolStats PoolResource::pool_stats() const {
   PoolStats stats;
   ResourceStats& all = stats.resource;
+  detail::count_lent(*this, all);  // without the lock: others than the pool keep the loans
   const Lock lock(mutex_);
   all.allocations = allocations_;
   stats.reuses = reuses_;

@@ -198,7 +198,7 @@ TEST_P(Channels, WorkOfOtherStreamsComesFirst) {
 
 // The pool asks for what came back before it says that there is none.
 TEST_P(Channels, MemoryThatCameBackIsThereForTheNextRequest) {
-  const auto pool = make_pool(resource, {.limit = 32 << 20, .exportable = true});
+  const auto pool = make_pool(resource, {.limit = 32 << 20, .patience = 1ms, .exportable = true});
   auto [here, there] = make_channels();
   for (int i = 0; i < 20; ++i) {
     Buffer most = pool->allocate(20 << 20, stream);

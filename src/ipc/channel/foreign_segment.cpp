@@ -5,9 +5,11 @@
 
 namespace weir::detail::channel {
 
-spi::Ref<spi::Segment> ForeignSegment::open(spi::DeviceState& preferred) {
+OpenSegment ForeignSegment::open(spi::DeviceState& preferred) {
   const std::scoped_lock lock(opening_);
-  return memory_.get([&](spi::StrangerFd file) { return open_memory(device_of(wire, preferred), wire, std::move(file)); });
+  return memory_.get([&](spi::StrangerFd file) {
+    return open_segment(open_memory(device_of(wire, preferred), wire, std::move(file)));
+  });
 }
 
 }  // namespace weir::detail::channel

@@ -6,10 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "ipc/channel/imported.hpp"
 #include "ipc/opened_once.hpp"
 #include "ipc/wire.hpp"
-#include "weir/spi/ref.hpp"
-#include "weir/spi/segment.hpp"
 #include "weir/spi/stranger_fd.hpp"
 
 namespace weir::detail::channel {
@@ -18,13 +17,13 @@ namespace weir::detail::channel {
 struct ForeignSegment {
   ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), memory_(std::move(from)) {}
   /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
-  [[nodiscard]] spi::Ref<spi::Segment> open(spi::DeviceState& preferred);
+  [[nodiscard]] OpenSegment open(spi::DeviceState& preferred);
 
   const WireDescriptor wire;
 
  private:
   std::mutex opening_;
-  OpenedOnce memory_;
+  OpenedOnce<OpenSegment> memory_;
 };
 
 /// What a Borrower keeps for a segment.

@@ -14,26 +14,29 @@ namespace {
 /// Memory that peers lent. Many buffers may have the same segment.
 class BorrowedResource final : public ForeignResource {
  public:
+  using ForeignResource::opened;
   explicit BorrowedResource(spi::DeviceState& device) : ForeignResource(device, "borrowed", true) {}
 
-  Buffer borrow(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream,
+  Buffer borrow(const OpenSegment& from, std::size_t offset, std::size_t bytes, const Stream& stream,
                 std::shared_ptr<Link> link, std::uint64_t grant) {
-    auto loan = std::make_unique<Loan>(*this, std::move(link), grant, bytes);
-    spi::Block& block = make_block(std::move(segment), offset, bytes, bytes, stream);
+    auto loan = std::make_unique<Loan>(*this, from.counted, std::move(link), grant, bytes);
+    spi::Block& block = make_block(from.segment, offset, bytes, bytes, stream, Reserves::nothing);
     BlockStore::tag(block) = loan.release();
     return Buffer(block);
   }
 
  private:
   struct Loan final : ReleaseListener {
-    Loan(BorrowedResource& from, std::shared_ptr<Link> over, std::uint64_t number, std::size_t size) noexcept
-        : resource(from), link(std::move(over)), grant(number), bytes(size) {}
+    Loan(BorrowedResource& from, std::shared_ptr<const void> open, std::shared_ptr<Link> over, std::uint64_t number,
+         std::size_t size) noexcept
+        : resource(from), counted(std::move(open)), link(std::move(over)), grant(number), bytes(size) {}
     void segment_released(std::size_t) noexcept override {
-      resource.uncount(bytes);
+      resource.uncount(bytes, Reserves::nothing);
       link->give_back(grant);
       delete this;
     }
     BorrowedResource& resource;
+    const std::shared_ptr<const void> counted;
     const std::shared_ptr<Link> link;
     const std::uint64_t grant;
     const std::size_t bytes;
@@ -47,10 +50,15 @@ class BorrowedResource final : public ForeignResource {
 
 }  // namespace
 
-Buffer import_buffer(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, const Stream& stream,
+OpenSegment open_segment(spi::Ref<spi::Segment> segment) {
+  auto counted = resource_of<BorrowedResource>(*segment->device).opened().count(*segment);
+  return {std::move(segment), std::move(counted)};
+}
+
+Buffer import_buffer(const OpenSegment& from, std::size_t offset, std::size_t bytes, const Stream& stream,
                      std::shared_ptr<Link> link, std::uint64_t grant) {
-  auto& resource = resource_of<BorrowedResource>(*segment->device);
-  return resource.borrow(std::move(segment), offset, bytes, stream, std::move(link), grant);
+  auto& resource = resource_of<BorrowedResource>(*from.segment->device);
+  return resource.borrow(from, offset, bytes, stream, std::move(link), grant);
 }
 
 }  // namespace weir::detail::channel

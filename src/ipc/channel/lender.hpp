@@ -103,6 +103,13 @@ class Lender {
     return std::exchange(grants_, {});
   }
 
+  /// Call `function` with what is kept for each grant.
+  template <class F>
+  void for_each(F function) const {
+    for (const Slot& slot : grants_) {
+      if (slot.is_grant()) function(slot.held);
+    }
+  }
   [[nodiscard]] std::size_t live() const noexcept { return live_; }      ///< grants
   [[nodiscard]] std::size_t told() const noexcept { return told_.size(); }  ///< segments that the peer knows
 

@@ -13,6 +13,7 @@
 #include "ipc/channel/imported.hpp"
 #include "ipc/channel/watcher.hpp"
 #include "ipc/file_pairs.hpp"
+#include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -64,11 +65,10 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
   lock.unlock();
   if (owes) pay_debts();
   try {
-    auto memory = next.segment->open(preferred);
+    const auto memory = next.segment->open(preferred);
     if (next.ready) next.ready->order(stream);
-    const bool reads = memory->read_only;
-    return {import_buffer(std::move(memory), next.offset, next.size, stream, shared_from_this(), next.number),
-            std::move(next.payload), reads ? ipc::Access::read_only : ipc::Access::read_write};
+    return {import_buffer(memory, next.offset, next.size, stream, shared_from_this(), next.number),
+            std::move(next.payload), memory->read_only ? ipc::Access::read_only : ipc::Access::read_write};
   } catch (...) {
     give_back(next.number);
     throw;
@@ -94,7 +94,15 @@ void Link::close() noexcept {
 
 ipc::ChannelStats Link::stats() {
   const Lock lock(state_);
-  return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments()};
+  return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments(), peer_};
+}
+
+void Link::ask_who_it_is() noexcept { ask_for_senders(socket_.get(), true); }
+
+void Link::list_lent(LentList& lent) {
+  if (inherited()) return;
+  const Lock lock(state_);
+  lender_.for_each([&](const Lent& one) { lent.add(one.buffer, peer_); });
 }
 
 Link::Capacity Link::capacity() {

@@ -19,6 +19,7 @@
 #include "ipc/channel/messages.hpp"
 #include "ipc/channel/received_point.hpp"
 #include "ipc/channel/sent_points.hpp"
+#include "memory/lent.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/segment.hpp"
@@ -87,6 +88,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// Send what every connection begins with.
   void greet() noexcept { pay_debts(); }
+  /// Have the kernel say, beside the peer's greeting, which process sent it. Called after greet(): while a socket asks,
+  /// sending over it would give it a name that others can see.
+  void ask_who_it_is() noexcept;
+  /// Add the buffers that the peer has.
+  void list_lent(LentList& lent);
   /// A borrowed buffer is used no more.
   void give_back(std::uint64_t number) noexcept;
   /// A segment of this process is gone.
@@ -129,6 +135,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::size_t compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream);
   [[nodiscard]] PagePoint record(const Stream& stream);
   void compose_debts();
+  [[nodiscard]] std::ptrdiff_t send_composed(std::span<const int> files) noexcept;
   void await_room_in_socket() noexcept;
   void sent() noexcept;
   void unsent(Dropped& dropped) noexcept;
@@ -165,6 +172,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool attending_ = false;              // the watcher is in attend(), and will look at full_ before it leaves
   bool watched_ = false;                // the watcher reads when something comes
   bool watcher_passed_ = false;         // the watcher left the reading to that thread
+  std::int32_t peer_ = 0;               // process id of the peer; 0 while it is not known
   bool greeted_ = false;                // the peer has said Hello
   bool to_greet_ = true;                // this side has to
   bool closed_ = false, told_closed_ = false;

@@ -83,6 +83,7 @@ void Link::read() noexcept {
     }
     const Lock lock(state_);
     if (ended_) return;
+    if (arrival.process != 0) peer_ = arrival.process;
     try {
       if (refusal) std::rethrow_exception(refusal);
       const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
@@ -109,6 +110,7 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
     if (hello->window == 0 || hello->window > most_window) violated("a window of " + std::to_string(hello->window));
     lender_.open_window(hello->window);
     greeted_ = true;
+    ask_for_senders(socket_.get(), false);
     return;
   }
   if (!greeted_) violated("no greeting");
@@ -127,6 +129,7 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
                         {grant->payload.begin(), grant->payload.end()}, received_point(grant->ready, ready)});
     if (closed_) refuse_arrived(dropped);
   } else if (const auto* const releases = std::get_if<Releases>(&message)) {
+    dropped.begin_return();
     for (std::size_t i = 0; i < releases->size(); ++i) dropped.lent.push_back(lender_.release((*releases)[i]));
   } else if (const auto* const credit = std::get_if<Credit>(&message)) {
     lender_.credit(credit->buffers);
@@ -158,6 +161,7 @@ void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
   } catch (...) {
   }
   if (!just_gone) dropped.arrived.swap(arrived_);
+  dropped.begin_return();
   dropped.all_lent = lender_.end();
   dropped.all_foreign = borrower_.end();
   retired_.clear();

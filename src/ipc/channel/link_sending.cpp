@@ -181,6 +181,10 @@ void Link::compose_debts() {
   leaves_now_ = closed_ && !told_closed_ && packet_.add(Bye{});
 }
 
+std::ptrdiff_t Link::send_composed(std::span<const int> files) noexcept {
+  return send_packet(socket_.get(), packet_.bytes(), files, false, greets_now_ ? Sender::named : Sender::unnamed);
+}
+
 void Link::sent() noexcept {
   borrower_.told();
   retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(std::min(retired_now_, retired_.size())));
@@ -193,6 +197,7 @@ void Link::sent() noexcept {
 void Link::unsent(Dropped& dropped) noexcept {
   borrower_.untold();
   if (ended_) return;  // which has ended all grants, too
+  if (!lent_now_.empty()) dropped.begin_return();
   for (const std::uint64_t number : lent_now_) {
     if (number != 0) undone_.push_back(lender_.unlend(number));
   }
@@ -206,7 +211,7 @@ void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
   std::ranges::transform(files_, numbers.begin(), [](const spi::UniqueFd& file) { return file.get(); });
   for (;;) {
     lock.unlock();
-    const auto count = send_packet(socket_.get(), packet_.bytes(), std::span(numbers).first(files_.size()), false);
+    const auto count = send_composed(std::span(numbers).first(files_.size()));
     const int error = errno;
     lock.lock();
     if (count >= 0) return sent();
@@ -233,7 +238,7 @@ void Link::pay_debts() noexcept {
     }
     sending_ = true;
     lock.unlock();
-    const auto count = send_packet(socket_.get(), packet_.bytes(), {}, false);
+    const auto count = send_composed({});
     const int error = errno;
     lock.lock();
     sending_ = false;

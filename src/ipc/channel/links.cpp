@@ -57,10 +57,16 @@ void check_socket(const char* operation, int socket) {
 
 std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
   answer_for_segment_ends(&tell_of_end);
-  answer_for_lent(&settle_lent_out);
+  answer_for_lent(lent_out);
   auto made = std::make_shared<Listed>(std::move(socket), window);
   made->greet();
+  made->ask_who_it_is();
   return made;
+}
+
+void list_lent(LentList& lent) {
+  const std::scoped_lock lock(links().mutex);
+  for (Link* const link : links().all) link->list_lent(lent);
 }
 
 }  // namespace weir::detail::channel

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ipc/channel/link.hpp"
+#include "memory/lent.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::channel {
@@ -15,5 +16,8 @@ void check_socket(const char* operation, int socket);
 
 /// Make a link over a connected socket, and greet the peer.
 [[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window);
+
+/// Add the buffers that peers have, over all connections.
+void list_lent(LentList& lent);
 
 }  // namespace weir::detail::channel

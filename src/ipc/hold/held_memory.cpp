@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/hold/held_memory.hpp"
 
+#include <memory>
 #include <utility>
 
 #include "ipc/foreign_memory.hpp"
@@ -21,20 +22,22 @@ class HeldResource final : public ForeignResource {
 
   Buffer hold(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
     const std::size_t bytes = segment->size;
-    auto loan = std::make_unique<Loan>(*this, std::move(lease));
-    spi::Block& block = make_block(std::move(segment), 0, bytes, bytes, stream);
+    auto loan = std::make_unique<Loan>(*this, opened().count(*segment), std::move(lease));
+    spi::Block& block = make_block(std::move(segment), 0, bytes, bytes, stream, Reserves::nothing);
     BlockStore::tag(block) = loan.release();
     return Buffer(block);
   }
 
  private:
   struct Loan final : ReleaseListener {
-    Loan(HeldResource& from, SetLease of) noexcept : resource(from), lease(std::move(of)) {}
+    Loan(HeldResource& from, std::shared_ptr<const void> open, SetLease of) noexcept
+        : resource(from), counted(std::move(open)), lease(std::move(of)) {}
     void segment_released(std::size_t bytes) noexcept override {
-      resource.uncount(bytes);
+      resource.uncount(bytes, Reserves::nothing);
       delete this;
     }
     HeldResource& resource;
+    const std::shared_ptr<const void> counted;
     const SetLease lease;
   };
 

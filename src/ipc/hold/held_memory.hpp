@@ -26,7 +26,7 @@ class HeldMemory {
 
  private:
   std::vector<std::byte> descriptor_;
-  OpenedOnce memory_;
+  OpenedOnce<spi::Ref<spi::Segment>> memory_;
 };
 
 /// The file that keeps the memory of a set from being used again; without one where that needs none.

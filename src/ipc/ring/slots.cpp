@@ -51,7 +51,7 @@ std::optional<Buffer> Slots::try_take(const Stream& stream) {
     memory_.order_after_uses(stream);
     const auto place = memory_.location();
     spi::Block& block = make_block(spi::Ref<spi::Segment>::retain(place.segment), place.offset + *index * stride_,
-                                   bytes_, bytes_, home_);
+                                   bytes_, bytes_, home_, Reserves::its_bytes);
     BlockStore::tag(block) = &all_[*index];
     return Buffer(block);
   } catch (...) {

@@ -44,7 +44,7 @@ class Slots final : public ForeignResource {
  private:
   struct Slot final : ReleaseListener {
     void segment_released(std::size_t) noexcept override {
-      slots->uncount(slots->bytes_);
+      slots->uncount(slots->bytes_, Reserves::its_bytes);
       slots->push(index);
     }
     Slots* slots = nullptr;

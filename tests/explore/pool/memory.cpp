@@ -2,6 +2,7 @@
 #include "memory.hpp"
 
 #include "memory/lent.hpp"
+#include "memory/lent_returns.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/resources.hpp"
 
@@ -9,6 +10,13 @@ namespace weir {
 
 // Of parts of the library that pools only ask: nobody lends anything here, and every resource is the one below.
 bool detail::settle_lent() { return false; }
+detail::Lent detail::lent_of(const MemoryResource&) { return {}; }
+void detail::count_lent(const MemoryResource&, ResourceStats&) {}
+void detail::tell_of_lent(const MemoryResource&, Shortage&) {}
+std::uint32_t detail::lent_returns() noexcept { return 0; }
+bool detail::some_return() noexcept { return false; }
+void detail::wait_for_return(std::uint32_t, sync::Clock::time_point) noexcept {}
+bool detail::may_wait_for_returns() noexcept { return true; }
 std::span<const KindInfo> Device::kinds() const noexcept { return state_->kinds; }
 const KindInfo* Device::find(MemoryKind) const noexcept { return nullptr; }
 MemoryKind Device::default_kind() const noexcept { return {}; }

@@ -56,6 +56,7 @@ constexpr Code of_pipe[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_pipe_size[] = {{EPERM, hint}, {ENOMEM, hint}};
 constexpr Code of_splice[] = {{ENOMEM, nullptr, "file descriptor is not the write end"}};
 constexpr Code of_getsockopt[] = {{ENOBUFS, nullptr, "file descriptor is not one end"}};
+constexpr Code of_setsockopt[] = {{ENOMEM, "a peer that is not known is lent memory, too"}};
 constexpr Code of_epoll_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_epoll_add[] = {{ENOMEM}, {ENOSPC}};
 constexpr Code of_epoll_wait[] = {{EINTR, again}};
@@ -209,6 +210,10 @@ int __wrap_eventfd(unsigned value, int flags) {
 int __real_getsockopt(int, int, int, void*, socklen_t*);
 int __wrap_getsockopt(int fd, int level, int name, void* value, socklen_t* size) {
   return refuse("getsockopt", of_getsockopt) ? -1 : __real_getsockopt(fd, level, name, value, size);
+}
+int __real_setsockopt(int, int, int, const void*, socklen_t);
+int __wrap_setsockopt(int fd, int level, int name, const void* value, socklen_t size) {
+  return refuse("setsockopt", of_setsockopt) ? -1 : __real_setsockopt(fd, level, name, value, size);
 }
 int __real_poll(pollfd*, nfds_t, int);
 int __wrap_poll(pollfd* entries, nfds_t count, int timeout) {

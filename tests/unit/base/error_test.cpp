@@ -62,6 +62,18 @@ TEST(Errors, AreSystemErrorsAndCopyWithoutThrowing) {
   static_assert(std::is_nothrow_copy_constructible_v<OutOfMemory>);
 }
 
+TEST(Errors, OutOfMemoryNamesWhoeverStillUsesMemory) {
+  Shortage shortage;
+  EXPECT_EQ(std::string(OutOfMemory(shortage).what()).find("used by"), std::string::npos);
+  shortage.leased = 12345;
+  shortage.leased_buffers = 3;
+  shortage.leased_to = "process 4711";
+  const std::string text = OutOfMemory(shortage).what();
+  EXPECT_NE(text.find("; 3 buffers of 12 345 bytes in all are closed here and still used by process 4711. "),
+            std::string::npos)
+      << text;
+}
+
 TEST(Errors, OutOfMemoryTellsWhatItKnows) {
   Shortage shortage;
   shortage.requested = 1234567;
