@@ -68,7 +68,7 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
     const auto memory = next.segment->open(preferred);
     if (next.ready) next.ready->order(stream);
     return {import_buffer(memory, next.offset, next.size, stream, shared_from_this(), next.number),
-            std::move(next.payload), memory->read_only ? ipc::Access::read_only : ipc::Access::read_write};
+            std::move(next.payload), memory.segment->read_only ? ipc::Access::read_only : ipc::Access::read_write};
   } catch (...) {
     give_back(next.number);
     throw;
