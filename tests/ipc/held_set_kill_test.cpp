@@ -143,14 +143,14 @@ TEST_P(HeldSetProcesses, AStoppedReaderHoldsUpNobody) {
 TEST(HolderRestart, TakesThePlaceOfADeadHolder) {
   Folder folder;
   {
-    Child dead(WEIR_CHILD_DIR "/hold_child", {"hold", folder.path()});
+    Child dead(WEIR_CHILD_DIR "/hold_child", {"hold", folder / "holder"});
     ASSERT_EQ(dead.line(), "serves");
-    EXPECT_ERROR(ipc::Holder(folder.path()), Errc::permission_denied, "another holder");
+    EXPECT_ERROR(ipc::Holder(folder / "holder"), Errc::permission_denied, "another holder");
     dead.kill();
   }
-  Child next(WEIR_CHILD_DIR "/hold_child", {"hold", folder.path()});
+  Child next(WEIR_CHILD_DIR "/hold_child", {"hold", folder / "holder"});
   ASSERT_EQ(next.line(), "serves");
-  SetWriter writer(folder.path(), "weights");
+  SetWriter writer(folder / "holder", "weights");
   EXPECT_EQ(writer.commit(limit), 1U);
 }
 

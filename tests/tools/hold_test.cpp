@@ -59,8 +59,8 @@ std::size_t resident_kilobytes(int process) {
 
 TEST(Hold, TenThousandTensorsAreAFewMegabytesAndNoDriver) {
   Folder folder;
-  Child holder(tool, {"hold", folder.path()});
-  ipc::SetWriter writer = connect(folder.path());
+  Child holder(tool, {"hold", folder / "holder"});
+  ipc::SetWriter writer = connect(folder / "holder");
   const Stream stream(host_device());
   {
     const ResourcePtr pool = make_pool(host::make_shared_resource(), {.exportable = true});
@@ -70,7 +70,7 @@ TEST(Hold, TenThousandTensorsAreAFewMegabytesAndNoDriver) {
     }
   }
   writer.commit(limit);
-  ipc::SetReader reader(folder.path(), "weights");
+  ipc::SetReader reader(folder / "holder", "weights");
   EXPECT_EQ(reader.open(stream, limit).tensors.size(), 10000U);
   const std::size_t resident = resident_kilobytes(holder.id());
   RecordProperty("resident_kilobytes", static_cast<int>(resident));
@@ -85,18 +85,18 @@ TEST(Hold, TenThousandTensorsAreAFewMegabytesAndNoDriver) {
 
 TEST(Hold, EndsBySignalAndLeavesNoSocket) {
   Folder folder;
-  Child holder(tool, {"hold", folder.path(), "--sets", "1"});
-  ipc::SetWriter writer = connect(folder.path());
+  Child holder(tool, {"hold", folder / "holder", "--sets", "1"});
+  ipc::SetWriter writer = connect(folder / "holder");
   writer.commit(limit);
-  ipc::SetWriter other(folder.path(), "other");
+  ipc::SetWriter other(folder / "holder", "other");
   EXPECT_ERROR(other.commit(limit), Errc::out_of_memory, "1 sets");
-  const Ended second = run("../tools/weir", {"hold", folder.path()});
+  const Ended second = run("../tools/weir", {"hold", folder / "holder"});
   EXPECT_EQ(second.code, 1);
   EXPECT_NE(second.err.find("another holder"), std::string::npos) << second.err;
   ASSERT_EQ(::kill(holder.id(), SIGTERM), 0);
   EXPECT_EQ(holder.wait(), 0);
-  EXPECT_FALSE(std::filesystem::exists(folder.path()));
-  EXPECT_ERROR(ipc::SetWriter(folder.path(), "weights"), Errc::peer_gone, "weir hold");
+  EXPECT_FALSE(std::filesystem::exists(folder / "holder"));
+  EXPECT_ERROR(ipc::SetWriter(folder / "holder", "weights"), Errc::peer_gone, "weir hold");
 }
 
 TEST(Hold, SaysHowItIsUsed) {
