@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "ipc/bytes.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
 #include "ipc/names/conversation.hpp"
@@ -64,8 +63,7 @@ struct Client::State {
     talk.end();
     link->close();
   }
-  [[nodiscard]] Buffer receive(std::uint32_t request, const Listing& listing, const Stream& stream,
-                               const Deadline& deadline);
+  [[nodiscard]] Buffer receive(const Listing& listing, const Stream& stream, const Deadline& deadline);
   void drop_what_came(const Stream& stream);
 
   const std::string path;
@@ -76,13 +74,10 @@ struct Client::State {
 };
 
 // Buffers that earlier calls asked for and gave up come first, and go back.
-Buffer Client::State::receive(std::uint32_t request, const Listing& listing, const Stream& stream,
-                              const Deadline& deadline) {
+Buffer Client::State::receive(const Listing& listing, const Stream& stream, const Deadline& deadline) {
   for (;;) {
     Parcel parcel = link->receive(stream, deadline);
-    if (parcel.payload.size() != sizeof request)
-      violated("a buffer with " + std::to_string(parcel.payload.size()) + " bytes beside it");
-    if (detail::get<std::uint32_t>(parcel.payload, 0) != request) continue;
+    if (!talk.requests().brings(parcel.payload)) continue;
     if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
     return std::move(parcel.buffer);
   }
@@ -111,7 +106,7 @@ std::vector<Listing> Client::list(std::string_view pattern, std::chrono::millise
   state.check_open();
   std::vector<Listing> all;
   for (std::string after;;) {
-    const auto request = state.talk.next_request();
+    const auto request = state.talk.requests().next();
     auto names = as<Names>(state.talk.ask(ListNames{request, checked_pattern(pattern), after}, deadline));
     for (Listing& listing : names.all) {
       if (listing.name <= after || !matches(listing.name, pattern)) violated("names that were not asked for");
@@ -132,7 +127,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
   state.check_open();
   for (;;) {
     state.drop_what_came(stream);
-    const auto request = state.talk.next_request();
+    const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
     if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
       deadline.check("the server is busy");
@@ -141,7 +136,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
     auto got = as<GotTensor>(std::move(answer));
     if (got.tensor.name != name) violated("another tensor");
     if (got.tensor.bytes == 0) return tensor_over(make_resource(stream.device())->allocate(0, stream), got.tensor);
-    return tensor_over(state.receive(request, got.tensor, stream, deadline), got.tensor);
+    return tensor_over(state.receive(got.tensor, stream, deadline), got.tensor);
   }
 }
 
@@ -152,7 +147,7 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
   state.check_open();
   std::vector<Guest> all;
   for (std::uint64_t version = 0;;) {
-    const auto request = state.talk.next_request();
+    const auto request = state.talk.requests().next();
     auto some = as<Guests>(state.talk.ask(ListGuests{request, all.empty() ? 0 : all.back().number, version}, deadline));
     for (Guest& guest : some.all) {
       if (guest.loans.size() > 1) violated("several loans in one entry");

@@ -31,14 +31,6 @@ namespace {
   throw Error(code, "ipc::Client: the server refused: " + refused.text);
 }
 
-std::uint32_t request_of(const Answer& answer) {
-  if (const auto* const refused = std::get_if<Refused>(&answer)) return refused->request;
-  if (const auto* const names = std::get_if<Names>(&answer)) return names->request;
-  if (const auto* const got = std::get_if<GotTensor>(&answer)) return got->request;
-  if (const auto* const guests = std::get_if<Guests>(&answer)) return guests->request;
-  violated("an answer to nothing");
-}
-
 }  // namespace
 
 Conversation::Conversation(const std::string& path, std::string pattern, const channel::Deadline& deadline)
@@ -75,11 +67,7 @@ Answer Conversation::ask(const Question& question, const channel::Deadline& dead
   say(question, deadline);
   for (;;) {
     Answer answer = hear(deadline);
-    const auto request = request_of(answer);
-    if (request != last_request_) {  // to a request that was given up
-      if (request > last_request_) violated("an answer to request " + std::to_string(request) + ", which nobody made");
-      continue;
-    }
+    if (!requests_.is_answered_by(answer)) continue;
     const auto* const refused = std::get_if<Refused>(&answer);
     if (refused && refused->reason != Reason::busy) fail(*refused);
     return answer;

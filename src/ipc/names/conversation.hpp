@@ -9,6 +9,7 @@
 #include "ipc/channel/deadline.hpp"
 #include "ipc/names/messages.hpp"
 #include "ipc/names/own_socket.hpp"
+#include "ipc/names/requests.hpp"
 #include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -20,9 +21,9 @@ class Conversation {
   /// Connect and greet. With a pattern, the connection is for news.
   Conversation(const std::string& path, std::string pattern, const channel::Deadline& deadline);
 
-  /// Return the number of the next request.
-  [[nodiscard]] std::uint32_t next_request() noexcept { return last_request_ = last_request_ % (UINT32_MAX - 1) + 1; }
-  /// Send the question, whose number is the last of next_request(), and return its answer. Throws what a refusal means,
+  /// Return the numbers of the questions.
+  [[nodiscard]] Requests& requests() noexcept { return requests_; }
+  /// Send the question, which has the last number of requests(), and return its answer. Throws what a refusal means,
   /// but for that the server is busy.
   [[nodiscard]] Answer ask(const Question& question, const channel::Deadline& deadline);
   /// Return the next packet. Throws peer_gone, timed_out, corrupt_descriptor.
@@ -39,7 +40,7 @@ class Conversation {
 
   const std::uint32_t process_;
   OwnSocket socket_;
-  std::uint32_t last_request_ = 0;
+  Requests requests_;
   std::vector<spi::StrangerFd> files_;
   std::vector<std::byte> incoming_;
 };
