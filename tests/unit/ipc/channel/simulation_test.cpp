@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -23,6 +22,7 @@
 #include "ipc/channel/borrower.hpp"
 #include "ipc/channel/lender.hpp"
 #include "ipc/channel/words.hpp"
+#include "seeds.hpp"
 
 namespace weir::test {
 namespace {
@@ -474,17 +474,7 @@ class World {
 };
 
 TEST(ChannelSimulation, NothingIsUsedTwiceAndEverythingComesBack) {
-  const char* const chosen = std::getenv("WEIR_CHANNEL_SEED");
-  const std::uint64_t first = chosen ? std::strtoull(chosen, nullptr, 10) : 1;
-  const std::uint64_t last = chosen ? first : 100000;
-  for (std::uint64_t seed = first; seed <= last && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE("WEIR_CHANNEL_SEED=" + std::to_string(seed));
-    try {
-      World(seed).run();
-    } catch (const Error& error) {
-      ADD_FAILURE() << "an honest peer was refused: " << error.what();
-    }
-  }
+  play_seeds("WEIR_CHANNEL_SEED", 60000, [](std::uint64_t seed) { World(seed).run(); });
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -22,7 +21,7 @@
 #include "ipc/hold/records.hpp"
 #include "ipc/hold/session.hpp"
 #include "ipc/hold/writing.hpp"
-#include "weir/error.hpp"
+#include "seeds.hpp"
 
 namespace weir::test {
 namespace {
@@ -273,13 +272,7 @@ class World {
 };
 
 TEST(HoldSimulation, NobodySeesAMixtureAndNothingIsLeft) {
-  const char* const only = std::getenv("WEIR_HOLD_SEED");
-  const std::uint64_t first = only ? std::strtoull(only, nullptr, 10) : 1;
-  for (std::uint64_t seed = first; seed < first + (only ? 1 : 2000); ++seed) {
-    SCOPED_TRACE("WEIR_HOLD_SEED=" + std::to_string(seed));
-    World(seed).run();
-    if (testing::Test::HasFailure()) return;
-  }
+  play_seeds("WEIR_HOLD_SEED", 10000, [](std::uint64_t seed) { World(seed).run(); });
 }
 
 }  // namespace
