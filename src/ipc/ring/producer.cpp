@@ -15,7 +15,8 @@ namespace weir::detail::ring {
 Producer::Producer(MemoryResource& resource, ipc::RingOptions options)
     : options_(std::move(options)),
       slots_(Slots::make(resource, options_.slots, options_.slot_bytes)),
-      process_(fork_generation) {}
+      process_(fork_generation),
+      plan_(options_.per_consumer) {}
 
 bool Producer::inherited() const noexcept { return process_ != fork_generation; }
 
@@ -30,16 +31,15 @@ std::uint64_t Producer::add(spi::UniqueFd socket) {
   {
     const std::scoped_lock lock(serving_);
     check("add_consumer");
-    const std::size_t needed = (consumers_.size() + 1) * options_.per_consumer + 1;
+    const std::size_t needed = (plan_.consumers().size() + 1) * options_.per_consumer + 1;
     if (options_.policy == ipc::RingPolicy::drop_oldest && needed > options_.slots)
       throw Error(Errc::invalid_argument,
-                  "ipc::RingProducer::add_consumer: consumer " + std::to_string(consumers_.size() + 1) +
+                  "ipc::RingProducer::add_consumer: consumer " + std::to_string(plan_.consumers().size() + 1) +
                       ", each with up to " + std::to_string(options_.per_consumer) + " slots, needs a ring of " +
                       std::to_string(needed) + " slots, and this one has " + std::to_string(options_.slots) +
                       "; make the ring with more slots, or with fewer per consumer");
     link = channel::make_link(std::move(socket), 1);
-    id = ++last_id_;
-    consumers_.push_back({.id = id, .link = link, .next = next_});
+    id = plan_.add(link);
   }
   link->observe(weak_from_this());
   return id;
@@ -49,8 +49,8 @@ void Producer::remove(std::uint64_t id) {
   After after;
   {
     const std::scoped_lock lock(serving_);
-    for (Consumer& consumer : consumers_) {
-      if (consumer.id == id) consumer.link->close();
+    for (const auto& consumer : plan_.consumers()) {
+      if (consumer.id == id) consumer.line->close();
     }
     serve_all(nullptr, after);
   }
@@ -107,26 +107,15 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
   made.reserve(frames.size());
   for (const ipc::Parcel& frame : frames) {
     frame.buffer.use_on(stream);
-    made.push_back({0, frame.buffer.share(), encode_frame(frame.payload)});
+    made.push_back({frame.buffer.share(), encode_frame(frame.payload)});
   }
   After after;
   std::uint64_t first = 0;
   {
     const std::scoped_lock lock(serving_);
     check("publish");
-    first = next_;
-    const std::size_t before = waiting_.size();
-    try {
-      for (Waiting& frame : made) {
-        frame.sequence = first + (waiting_.size() - before);
-        number_frame(frame.payload, frame.sequence);
-        waiting_.push_back(std::move(frame));
-      }
-    } catch (...) {
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(before), waiting_.end());
-      throw;
-    }
-    next_ += frames.size();
+    first = plan_.publish(std::span(made),
+                          [](Waiting& frame, std::uint64_t sequence) { number_frame(frame.payload, sequence); });
     for (ipc::Parcel& frame : frames) frame.buffer.close();
     serve_all(&stream, after);
   }
@@ -139,22 +128,21 @@ bool Producer::drain(const channel::Deadline& deadline) {
     {
       const std::scoped_lock lock(serving_);
       check("drain");
-      if (waiting_.empty()) return true;
+      if (plan_.waiting() == 0) return true;
     }
     if (!slots_->wait(seen, deadline)) return false;
   }
 }
 
 void Producer::close() noexcept {
-  std::deque<Waiting> unsent;
-  std::list<Consumer> consumers;
+  Plan::Frames unsent;
+  std::list<Plan::Consumer> consumers;
   {
     const std::scoped_lock lock(serving_);
     if (std::exchange(closed_, true)) return;
-    unsent.swap(waiting_);
-    consumers.swap(consumers_);
+    plan_.end(unsent, consumers);
   }
-  for (const Consumer& consumer : consumers) consumer.link->close();
+  for (const auto& consumer : consumers) consumer.line->close();
   slots_->nudge();
 }
 
@@ -162,13 +150,12 @@ ipc::RingStats Producer::stats() const {
   ipc::RingStats stats;
   const std::scoped_lock lock(serving_);
   stats.free = slots_->free();
-  stats.waiting = waiting_.size();
-  stats.published = next_;
-  stats.dropped = dropped_;
-  for (const Consumer& consumer : consumers_) {
-    const auto now = consumer.link->capacity();
-    const auto waiting = now.left ? 0 : waiting_.end() - find(consumer.next);
-    stats.consumers.push_back({consumer.id, now.lent, static_cast<std::size_t>(waiting), consumer.missed});
+  stats.waiting = plan_.waiting();
+  stats.published = plan_.published();
+  stats.dropped = plan_.dropped();
+  for (const auto& consumer : plan_.consumers()) {
+    const auto now = consumer.line->capacity();
+    stats.consumers.push_back({consumer.id, now.lent, now.left ? 0 : plan_.waiting_for(consumer), consumer.missed});
   }
   return stats;
 }

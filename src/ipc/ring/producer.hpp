@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The published frames of a ring, and who has been sent which of them.
+// A ring and its lock: slots, connections, and the schedule between them.
 
 #include <cstdint>
-#include <deque>
 #include <exception>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,6 +11,7 @@
 
 #include "ipc/channel/deadline.hpp"
 #include "ipc/channel/link.hpp"
+#include "ipc/ring/schedule.hpp"
 #include "ipc/ring/slots.hpp"
 #include "weir/ring.hpp"
 
@@ -39,47 +38,35 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
 
  private:
   struct Waiting {
-    std::uint64_t sequence;
     Buffer buffer;
     std::vector<std::byte> payload;  // as it is sent
   };
-  struct Consumer {
-    std::uint64_t id;
-    std::shared_ptr<channel::Link> link;
-    std::uint64_t next;  // the first frame that it has not been sent
-    std::uint64_t missed = 0;
-    bool greeted = false, left = false;
-  };
+  using Line = std::shared_ptr<channel::Link>;
+  using Plan = Schedule<Waiting, Line>;
   /// What is left to do without the lock.
   struct After {
     After() = default;
     After(const After&) = delete;
     After& operator=(const After&) = delete;
     ~After();
-    std::vector<Waiting> ended;
+    std::vector<Plan::Waiting> ended;
     std::exception_ptr failure;
   };
+  class Wire;
 
   void link_changed() noexcept override;
   void check(const char* operation) const;
   void check(const ipc::Parcel& frame) const;
-  void serve_all(const Stream* stream, After& after);
-  void serve(Consumer& consumer, const Stream* stream);
-  [[nodiscard]] bool greet(Consumer& consumer);
-  [[nodiscard]] std::size_t send(Consumer& consumer, std::size_t most, const Stream* stream);
-  void forget(After& after);
+  void serve_all(const Stream* stream, After& after) noexcept;
   [[nodiscard]] bool drop_one();
-  [[nodiscard]] std::deque<Waiting>::const_iterator find(std::uint64_t sequence) const;
   [[noreturn]] void refuse_slot() const;
 
   const ipc::RingOptions options_;
   const std::shared_ptr<Slots> slots_;
   const std::uint32_t process_;
 
-  mutable std::mutex serving_;   // before the locks of the links and of the slots
-  std::deque<Waiting> waiting_;  // by sequence
-  std::list<Consumer> consumers_;
-  std::uint64_t next_ = 0, last_id_ = 0, dropped_ = 0;
+  mutable std::mutex serving_;  // before the locks of the links and of the slots
+  Plan plan_;
   bool closed_ = false;
 };
 

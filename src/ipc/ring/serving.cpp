@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is sent which frame, and which frames are forgotten. All of it with the lock.
-#include <algorithm>
-#include <new>
+// How frames go over the links, and how slots come back. schedule.hpp says which and when.
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "ipc/ring/greeting.hpp"
 #include "ipc/ring/producer.hpp"
@@ -33,102 +33,62 @@ void Producer::link_changed() noexcept {
   slots_->nudge();
 }
 
-void Producer::serve_all(const Stream* stream, After& after) {
-  for (Consumer& consumer : consumers_) {
+/// Carries frames over the links, with the lock.
+class Producer::Wire {
+ public:
+  Wire(const Producer& ring, const Stream* stream, After& after) : ring_(ring), stream_(stream), after_(after) {}
+
+  [[nodiscard]] static channel::Link::Capacity capacity(const Line& link) { return link->capacity(); }
+  [[nodiscard]] bool greet(const Line& link, std::uint64_t first) const {
+    const Buffer token = ring_.slots_->token();
+    const auto said = encode(Greeting{first, ring_.options_.layout});
+    const channel::Outgoing one{&token, said, ring_.options_.access};
+    return link->try_send({&one, 1}, ring_.slots_->idle()) != 0;
+  }
+  // Without a stream of the caller, a stream that has no other work carries the order.
+  template <class At>
+  [[nodiscard]] std::size_t send(const Line& link, At from, At to) const {
+    std::vector<channel::Outgoing> some;
+    bool complete = true;
+    for (auto at = from; at != to; ++at) {
+      some.push_back({&at->frame.buffer, at->frame.payload, ring_.options_.access});
+      complete = complete && (stream_ || at->frame.buffer.block()->uses_before(nullptr).empty());
+    }
+    if (stream_) return link->try_send(some, *stream_);
+    return link->try_send(some, complete ? ring_.slots_->idle() : Stream(host_device()));
+  }
+  static void end(const Line& link) noexcept { link->close(); }
+  void failed() noexcept {
     try {
-      serve(consumer, stream);
+      throw;
     } catch (const Error& error) {
-      if (error.code() != Errc::peer_gone) after.failure = std::current_exception();  // of that one hears soon
+      if (error.code() != Errc::peer_gone) after_.failure = std::current_exception();  // of that one hears soon
     } catch (...) {
-      after.failure = std::current_exception();
+      after_.failure = std::current_exception();
     }
   }
-  forget(after);
-}
 
-void Producer::serve(Consumer& consumer, const Stream* stream) {
-  for (;;) {
-    if (stream && consumer.greeted && consumer.next == next_) return;
-    const auto capacity = consumer.link->capacity();
-    consumer.left = capacity.left;
-    if (capacity.room == 0) return;
-    if (!consumer.greeted) {
-      if (!greet(consumer)) return;
-      continue;
-    }
-    if (capacity.lent >= options_.per_consumer) return;
-    const std::size_t most = std::min<std::size_t>(capacity.room, options_.per_consumer - capacity.lent);
-    if (send(consumer, most, stream) == 0) return;
-  }
-}
+ private:
+  const Producer& ring_;
+  const Stream* const stream_;
+  After& after_;
+};
 
-bool Producer::greet(Consumer& consumer) {
-  const Buffer token = slots_->token();
-  const auto said = encode(Greeting{consumer.next, options_.layout});
-  const channel::Outgoing one{&token, said, options_.access};
-  consumer.greeted = consumer.link->try_send({&one, 1}, slots_->idle()) != 0;
-  return consumer.greeted;
-}
-
-// Send up to `most` frames. Without a stream of the caller, a stream that has no other work carries the order.
-std::size_t Producer::send(Consumer& consumer, std::size_t most, const Stream* stream) {
-  std::vector<channel::Outgoing> some;
-  bool complete = true;
-  const auto begin = find(consumer.next);
-  for (auto frame = begin; frame != waiting_.end() && some.size() < most; ++frame) {
-    some.push_back({&frame->buffer, frame->payload, options_.access});
-    complete = complete && (stream || frame->buffer.block()->uses_before(nullptr).empty());
-  }
-  if (some.empty()) return 0;
-  const auto sent = stream     ? consumer.link->try_send(some, *stream)
-                    : complete ? consumer.link->try_send(some, slots_->idle())
-                               : consumer.link->try_send(some, Stream(host_device()));
-  for (auto frame = begin; frame != begin + static_cast<std::ptrdiff_t>(sent); ++frame) {
-    consumer.missed += frame->sequence - consumer.next;
-    consumer.next = frame->sequence + 1;
-  }
-  return sent;
-}
-
-std::deque<Producer::Waiting>::const_iterator Producer::find(std::uint64_t sequence) const {
-  return std::ranges::lower_bound(waiting_, sequence, {}, &Waiting::sequence);
-}
-
-// Forget the consumers that are gone, and the frames that all others have been sent.
-void Producer::forget(After& after) {
-  std::uint64_t needed = next_;
-  for (auto consumer = consumers_.begin(); consumer != consumers_.end();) {
-    const auto now = consumer->link->capacity();
-    if (now.ended || (now.left && now.lent == 0)) {
-      consumer->link->close();
-      consumer = consumers_.erase(consumer);
-      continue;
-    }
-    if (!now.left) needed = std::min(needed, consumer->next);
-    ++consumer;
-  }
-  const auto over = static_cast<std::size_t>(std::as_const(*this).find(needed) - waiting_.begin());
-  try {
-    after.ended.reserve(over);
-  } catch (const std::bad_alloc&) {
-    return;  // they are forgotten the next time
-  }
-  for (std::size_t i = 0; i < over; ++i) {
-    after.ended.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
+void Producer::serve_all(const Stream* stream, After& after) noexcept {
+  Wire wire(*this, stream, after);
+  plan_.serve(wire);
+  plan_.forget(wire, after.ended);
 }
 
 // Take back the oldest frame that nobody but the ring has.
 bool Producer::drop_one() {
   After after;
+  after.ended.reserve(1);
   const std::scoped_lock lock(serving_);
-  const auto oldest = std::ranges::find_if(
-      waiting_, [](const Waiting& frame) { return frame.buffer.block()->owners.load(std::memory_order_acquire) == 1; });
-  if (oldest == waiting_.end()) return false;
-  after.ended.push_back(std::move(*oldest));
-  waiting_.erase(oldest);
-  ++dropped_;
+  auto oldest = plan_.drop(
+      [](const Waiting& frame) { return frame.buffer.block()->owners.load(std::memory_order_acquire) == 1; });
+  if (!oldest) return false;
+  after.ended.push_back(*std::move(oldest));
   return true;
 }
 
