@@ -19,7 +19,7 @@
 #include "ipc/names/requests.hpp"
 #include "ipc/names/session.hpp"
 
-namespace weir::test::played {
+namespace weir::test::played_names {
 
 using namespace detail::names;
 namespace channel = detail::channel;
@@ -159,4 +159,4 @@ struct Line {
   }
 };
 
-}  // namespace weir::test::played
+}  // namespace weir::test::played_names

@@ -26,7 +26,7 @@
 namespace weir::test {
 namespace {
 
-using namespace played;
+using namespace played_names;
 
 constexpr std::size_t most_loans = 3;
 
