@@ -27,8 +27,8 @@ struct Served {
   Served() {
     for (const char* const name : {"a", "ab", "b"}) {
       ipc::Listing listing{name, 0, Layout::compact(f32, {2, 3}), 24, "here"};
-      directory.publish(
-          std::make_shared<Publication>(Publication{std::move(listing), resource->allocate(24, stream), stream}));
+      directory.publish(std::make_shared<Publication>(
+          Publication{std::move(listing), resource->allocate(24, stream), ipc::Access::read_write, stream}));
     }
   }
 

@@ -22,7 +22,7 @@ class NamesSession : public testing::Test {
  protected:
   void publish(const std::string& name) {
     directory.publish(std::make_shared<Publication>(
-        Publication{{name, 0, Layout::compact(u8, {10}), 10, "here"}, resource->allocate(10, stream), stream}));
+        Publication{{name, 0, Layout::compact(u8, {10}), 10, "here"}, resource->allocate(10, stream), ipc::Access::read_write, stream}));
   }
   [[nodiscard]] Session session(std::size_t most_loans = 4) {
     return {directory, ledger, ledger.enter(1000), most_loans};

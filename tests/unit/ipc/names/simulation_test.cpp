@@ -92,7 +92,7 @@ class World {
     } else {
       const std::size_t bytes = one_in(5) ? 0 : 1;
       auto made =
-          std::make_shared<Publication>(Publication{{name, 0, Layout::compact(u8, {1}), bytes, "here"}, {}, stream_});
+          std::make_shared<Publication>(Publication{{name, 0, Layout::compact(u8, {1}), bytes, "here"}, {}, ipc::Access::read_write, stream_});
       publications_.push_back(made);
       (void)directory_.publish(made);
     }
@@ -119,7 +119,7 @@ class World {
   static void lend(Line& line, const Reply& reply) {
     channel::PacketWriter packet;
     const auto version = reply.lends->listing.version;
-    const auto told = line.lender.tell({1, version});
+    const auto told = line.lender.tell({{1, version}, ipc::Access::read_write});
     if (told.first) {
       std::array<std::byte, detail::wire_size> descriptor{};
       std::memcpy(descriptor.data(), &version, sizeof version);
@@ -128,7 +128,7 @@ class World {
     std::array<std::byte, sizeof reply.request> payload{};
     detail::put(payload, 0, reply.request);
     const auto number = line.lender.lend({reply.lends, line.session.mark(reply.lends->listing)});
-    (void)packet.add(channel::Grant{number, told.number, false, 0, 1, payload});
+    (void)packet.add(channel::Grant{number, told.number, 0, 1, {}, payload});
     line.lends.push_back({{packet.bytes().begin(), packet.bytes().end()}, told.first ? 1U : 0U});
   }
   // Read what came over the channel.

@@ -82,7 +82,7 @@ class World {
       const std::array<std::byte, detail::wire_size> descriptor{};
       if (first) (void)packet.add(channel::Segment{segment, descriptor});
       const auto number = line.lender.lend(std::move(use));
-      (void)packet.add(channel::Grant{number, segment, false, offset, 1, payload});
+      (void)packet.add(channel::Grant{number, segment, offset, 1, {}, payload});
       line.packets.emplace_back(packet.bytes().begin(), packet.bytes().end());
       return true;
     }
