@@ -141,6 +141,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void unsent(Dropped& dropped) noexcept;
   void put_on_socket(Lock& lock, const Deadline& deadline);
   void pay_debts() noexcept;
+  void watch_what_is_lent() noexcept;
   void ask_watcher() noexcept;
 
   spi::UniqueFd socket_;

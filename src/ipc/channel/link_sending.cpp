@@ -41,14 +41,25 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
   const bool waits = has_work(stream);
   std::size_t done = 0;
-  while (done < buffers.size()) {
+  std::exception_ptr failure;
+  while (done < buffers.size() && !failure) {
     try {
       done += send_some(buffers.subspan(done), waits, stream, deadline);
-    } catch (const Error& error) {
-      if (done == 0 || error.code() != Errc::timed_out) throw;
-      break;
+    } catch (...) {
+      failure = std::current_exception();
     }
   }
+  watch_what_is_lent();  // of a call that fails in the end, too
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (done == 0 || error.code() != Errc::timed_out) throw;
+  }
+  return done;
+}
+
+// Have the watcher read what the peer gives back, and notice its end, while no call does.
+void Link::watch_what_is_lent() noexcept {
   bool watch = false;
   {
     const Lock lock(state_);
@@ -56,7 +67,6 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
     watched_ = watched_ || watch;
   }
   if (watch) ask_watcher();
-  return done;
 }
 
 std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {
