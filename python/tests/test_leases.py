@@ -73,6 +73,7 @@ def test_errors_name_the_process(shared_memory, pool):
             channel.send(first, stream=stream, payload=b"1", timeout=60)
         channel.receive(stream=stream, timeout=60)[0].close()
         assert weir.ipc.wait_for_returns(pool, timeout=60)
+        stream.synchronize()  # it waits for the child's work, for longer than the pool's patience
         process.send_signal(signal.SIGSTOP)
         with pool.allocate(WHOLE, stream=stream) as buffer:
             channel.send(buffer, stream=stream, payload=b"1", timeout=60)
