@@ -65,7 +65,8 @@ struct BufferOptions {
 };
 
 /// Make a resource of device-local memory. To be the same on every machine, it is not mapped even where it could be.
-/// Frameworks cannot address it, so an export to DLPack throws unsupported.
+/// Frameworks can address it only if it is exportable and CUDA knows the GPU, too. Otherwise an export to DLPack throws
+/// unsupported.
 [[nodiscard]] WEIR_API ResourcePtr make_device_resource(const Device& device, const BufferOptions& options = {});
 /// Make a resource of memory that the host writes and the device reads. The memory is write-combined where there is a
 /// choice, so do not read it on the host.
