@@ -9,7 +9,7 @@ namespace weir::ipc {
 /// What another process may do with memory that it is lent.
 enum class Access : std::uint8_t {
   read_write,  ///< everything
-  read_only    ///< read it: its buffers are read-only; docs/ipc.md says who sees to that for which memory
+  read_only    ///< read it: its buffers are read-only; docs/ipc.md says who enforces that for which memory
 };
 
 }  // namespace weir::ipc

@@ -125,7 +125,7 @@ class WEIR_API Buffer {
 
   /// Return a descriptor of this buffer for another process; see ipc.hpp. The peer's stream is ordered after the
   /// present point of `stream` and after every recorded use. Throws unsupported when the memory is not exportable, and
-  /// for Access::read_only when the backend cannot lend memory so.
+  /// for Access::read_only when the backend cannot lend memory for reading alone.
   [[nodiscard]] ipc::Descriptor ipc_descriptor(const Stream& stream,
                                                ipc::Access access = ipc::Access::read_write) const;
 

@@ -74,8 +74,10 @@ class WEIR_API Channel {
   /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero bytes;
   /// peer_gone, closed, and timed_out when the peer does not make room within `timeout`. A call that throws has sent
   /// nothing.
-  /// With Access::read_only, the peer's buffer is read-only; throws unsupported where the backend cannot lend memory so
-  /// (Vulkan). One buffer may be sent both ways. Memory that is read-only here is read-only there.
+  ///
+  /// With Access::read_only, the peer's buffer is read-only. Throws unsupported where the backend cannot lend memory
+  /// for reading alone (Vulkan). One buffer may be sent with both kinds of access. Memory that is read-only here is
+  /// read-only there.
   void send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload = {},
             std::chrono::milliseconds timeout = endless, Access access = Access::read_write);
   /// The same for several buffers, with as few calls of the system as possible. Return how many were sent: fewer than

@@ -29,10 +29,10 @@ struct LeasedTo {
 /// each of them, so ResourceStats::leased may be less than the sum.
 [[nodiscard]] WEIR_API std::vector<LeasedTo> leased_to(const MemoryResource& resource);
 
-/// Wait until other processes use at most `most_bytes` of the resource's memory. Return whether that is so: false when
-/// `timeout` has passed. A negative `timeout` is no limit, and 0 looks without waiting. Work that was put on streams
-/// may still be pending on memory that came back. Nothing is given out meanwhile that was not there: whoever waits to
-/// allocate more may be overtaken. Throws invalid_argument on a thread of weir, on which memory comes back.
+/// Wait until other processes use at most `most_bytes` of the resource's memory. Return true then, and false when
+/// `timeout` has passed. A negative `timeout` is no limit, and 0 looks without waiting. Work of this process's streams
+/// may still be pending on memory that came back. The memory is not kept for the caller: another allocation may take it
+/// first. Throws invalid_argument on the threads of weir on which memory comes back, because they cannot wait for it.
 [[nodiscard]] WEIR_API bool wait_for_returns(const MemoryResource& resource, std::size_t most_bytes = 0,
                                              std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 

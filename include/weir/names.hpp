@@ -45,7 +45,7 @@ struct Loan {
 struct Guest {
   std::uint64_t number = 0;  ///< in the order of arrival
   std::uint32_t user = 0;    ///< user id, as the kernel gave it
-  bool connected = false;    ///< false for one that has left, and that still holds something
+  bool connected = false;    ///< false for a client that has left and still holds something
   bool subscribed = false;   ///< the connection is that of a Subscription, which holds nothing
   std::vector<Loan> loans;   ///< in the order of versions
 };

@@ -35,7 +35,7 @@ struct RingOptions {
   std::size_t slot_bytes = 0;  ///< bytes of the largest frame; with a layout, 0 stands for what the layout needs
   RingPolicy policy = RingPolicy::block;  ///< when no slot is free
   /// Most slots that one consumer may have at a time: frames that are on their way to it, and frames that it holds.
-  /// Further ones stay with the producer until it gives one back. 1 … `slots`.
+  /// Further frames stay with the producer until the consumer gives one back. 1 … `slots`.
   std::size_t per_consumer = 2;
   /// Where the elements of a frame are in its slot, for `acquire_tensor` and `Frame::tensor`; at most 8 dimensions.
   std::optional<Layout> layout{};
@@ -69,15 +69,17 @@ struct RingStats {
 /// no consumer. The frames that were sent ahead cannot be taken back, so a slow consumer sees up to
 /// RingConsumerOptions::ahead old frames before the newer ones.
 ///
-/// Consumers can write all slots, unless the ring is made with Access::read_only: see docs/ipc.md for who is trusted
-/// with what.
+/// Consumers can write all slots, unless the ring is made with Access::read_only. docs/ipc.md says who is trusted with
+/// what.
+///
 /// Thread-safe. A moved-from producer can only be assigned to and destroyed.
 class WEIR_API RingProducer {
  public:
   static constexpr std::size_t most_payload = Channel::most_payload - 8;  ///< bytes beside one frame
 
   /// Allocate the slots from `resource`, which must be exportable. Throws unsupported if it is not, and for
-  /// Access::read_only where the backend cannot lend memory so (Vulkan); invalid_argument for bad options; OutOfMemory.
+  /// Access::read_only where the backend cannot lend memory for reading alone (Vulkan); invalid_argument for bad
+  /// options; OutOfMemory.
   RingProducer(const ResourcePtr& resource, const RingOptions& options);
   /// Take over the ring of `other`.
   RingProducer(RingProducer&& other) noexcept;

@@ -21,7 +21,7 @@ namespace weir::ipc {
 struct ServerOptions {
   /// User ids whose processes may connect. Empty: only the user that this process runs as.
   std::vector<std::uint32_t> users = {};
-  std::size_t most_clients = 64;  ///< connections at a time, with those that have left and hold something; 1 … 4096
+  std::size_t most_clients = 64;  ///< connections, and clients that have left and still hold something; 1 … 4096
   std::size_t most_names = 1024;  ///< 1 … 65536
   std::size_t most_name_bytes = 128;  ///< 1 … 255
   std::size_t most_loans = 256;       ///< tensors that one client may hold at a time; 1 … 65536
@@ -47,10 +47,10 @@ struct ServerStats {
 /// assigned to and destroyed.
 class WEIR_API Server {
  public:
-  /// Listen at `path`, of at most 107 bytes. The socket of a server that died is replaced. Only those who may write the
-  /// file can connect: the user, or everybody when the options name other users, and then the kernel says who it is.
+  /// Listen at `path`, of at most 107 bytes. The socket of a server that died is replaced. The socket's mode lets in
+  /// this user, or everybody if the options name other users, and the server asks the kernel which user each client is.
   /// Throws invalid_argument for bad options, and the error of the operating system: address in use when a server is
-  /// alive at the path.
+  /// alive at the path, or starts there at the same time.
   explicit Server(const std::string& path, const ServerOptions& options = {});
   Server(Server&& other) noexcept;             ///< take over what `other` serves
   Server& operator=(Server&& other) noexcept;  ///< close this server, and take over what `other` serves
@@ -62,7 +62,7 @@ class WEIR_API Server {
   /// afterwards. Return its version.
   /// Throws invalid_argument for a name that is empty, too long, or has control characters or `*`, and when there are
   /// too many names; unsupported for memory that was not made exportable, and for Access::read_only where the backend
-  /// cannot lend memory so (Vulkan); closed.
+  /// cannot lend memory for reading alone (Vulkan); closed.
   std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream,
                         Access access = Access::read_write);
   /// Publish all bytes of `buffer`, as a tensor of bytes.

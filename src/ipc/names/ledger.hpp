@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who is connected to a server, and what each has. Knows neither files nor clocks.
+// The clients of a server, and what each of them has. Knows neither files nor clocks.
 
 #include <cstddef>
 #include <cstdint>

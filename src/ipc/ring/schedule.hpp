@@ -20,8 +20,7 @@ namespace weir::detail::ring {
 /// Keeps a `Frame` until every consumer has been sent it, and a `Line` for each consumer. What goes over the lines goes
 /// by way of a `Wire`, which has these members:
 ///   capacity(line)       room: buffers that the line takes now; lent: buffers that it has; left: it takes no more;
-///   ended:
-///                        it has nothing any more
+///                        ended: it has nothing any more
 ///   greet(line, first)   say which frame is the consumer's first; return whether there was room in the socket
 ///   send(line, from, to) send frames; return how many were sent, which may be fewer
 ///   end(line)            let go of the line
