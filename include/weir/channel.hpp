@@ -95,8 +95,8 @@ class WEIR_API Channel {
   /// already is lost with peer_gone: give buffers of a peer that may end a stream of their own.
   [[nodiscard]] Parcel receive(const Stream& stream, std::chrono::milliseconds timeout = endless);
 
-  /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back. Calls that wait in
-  /// other threads throw closed.
+  /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back, and the
+  /// connection lasts until then. Calls that wait in other threads throw closed.
   void close() noexcept;
   [[nodiscard]] ChannelStats stats() const;  ///< of both directions
 
