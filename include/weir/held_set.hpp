@@ -100,7 +100,7 @@ class WEIR_API SetReader {
   /// keeps the segments of the set that it opened last; closing all tensors lets the writer use a pool's memory again.
   ///
   /// All memory is read-only: weir refuses to write it. The kernel enforces that for host memory, which is mapped
-  /// without the right to write, and the driver does for CUDA; Vulkan cannot.
+  /// without the right to write, and CUDA's driver does where it can; Vulkan cannot.
   ///
   /// Throws timed_out when there is no such set in time; peer_gone when the holder has ended; corrupt_descriptor when
   /// the writer or the holder told what cannot be; and what ipc::open throws for memory that cannot be opened here. Then
