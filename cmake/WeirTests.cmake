@@ -2,6 +2,7 @@
 # weir_add_test_binary(<name> [INCLUDES …] [SOURCES …]): a GoogleTest program that is one ctest test.
 # weir_add_child_program(<name> <source>): a program that tests start as a second process.
 # weir_share_test(<test> <program> <parts>): let so many processes share the cases of a test, so that no core waits for it.
+# weir_compile_quickly(<target>): for code that nobody measures.
 # weir_set_test_properties(<test> [seconds]): time limit and sanitizer environment.
 # Every test program is in <build>/tests, its results in <build>/results/<name>.xml.
 include_guard()
@@ -25,8 +26,31 @@ function(weir_set_test_properties test)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
 endfunction()
 
+# Tests spend their time in the library, and most of a build is the compiler's work on tests. At this level gcc warns
+# about its own std::string operator+, as with -Wrestrict (WeirWarnings.cmake).
+function(weir_compile_quickly target)
+  target_compile_options(${target} PRIVATE
+    $<$<CONFIG:Release>:-O1> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds>)
+endfunction()
+
+# What nearly every test includes, compiled once, as executables are. CMAKE_DISABLE_PRECOMPILE_HEADERS finds the tests
+# that leave an include out because of it.
+function(_weir_precompiled_headers target)
+  set(from weir_test_headers)
+  if(NOT TARGET ${from})
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${from}.cpp" CONTENT "int main() {}\n")
+    add_executable(${from} EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/${from}.cpp")
+    _weir_test_target(${from})
+    target_precompile_headers(${from} PRIVATE <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <functional>
+      <gtest/gtest.h> <map> <memory> <mutex> <optional> <random> <string> <thread> <utility> <vector>
+      [["weir/weir.hpp"]])
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${from})
+endfunction()
+
 function(_weir_test_target name)
   weir_target_options(${name})
+  weir_compile_quickly(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${WEIR_TEST_BINARY_DIR}")
   target_compile_definitions(${name} PRIVATE "WEIR_CHILD_DIR=\"${WEIR_TEST_BINARY_DIR}\"")
   target_include_directories(${name} SYSTEM PRIVATE "${DLPack_INCLUDE_DIR}")
@@ -40,6 +64,7 @@ function(weir_add_test_binary name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   _weir_test_target(${name})
+  _weir_precompiled_headers(${name})
   target_include_directories(${name} PRIVATE ${arg_INCLUDES})
   add_test(NAME ${name} COMMAND ${name} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
   weir_set_test_properties(${name})
@@ -61,4 +86,5 @@ endfunction()
 function(weir_add_child_program name source)
   add_executable(${name} "${source}")
   _weir_test_target(${name})
+  _weir_precompiled_headers(${name})
 endfunction()
