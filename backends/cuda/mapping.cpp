@@ -66,9 +66,6 @@ CUresult Mapping::map(std::size_t bytes, bool read_only, const char*& call) {
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = gpu_->ordinal;
   access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  const auto granted = driver().MemSetAccess(address_, bytes, &access, 1);
-  if (granted == CUDA_SUCCESS || !read_only) return granted;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // some drivers refuse read-only; then only weir refuses writes
   return driver().MemSetAccess(address_, bytes, &access, 1);
 }
 

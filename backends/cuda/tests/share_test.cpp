@@ -87,6 +87,21 @@ TEST_F(Share, WhatIsOpenedForReadingCannotBeWritten) {
   EXPECT_EQ(access(true), CU_MEM_ACCESS_FLAGS_PROT_READ);
 }
 
+TEST_F(Share, NothingIsOpenedForWritingBecauseTheDriverRefusesLess) {
+  if (!test::find_in_model("fake_cuda_fail")) GTEST_SKIP() << "real drivers refuse nothing on demand";
+  const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
+  const Stream stream(gpu());
+  const Buffer buffer = resource->allocate(size, stream);
+  spi::ImportRequest request{.kind = spi::HandleKind::cuda_vmm_fd,
+                             .fd = ops().export_handle(*buffer.location().segment).fd,
+                             .size = size,
+                             .memory_kind = MemoryKind::vmm,
+                             .read_only = true};
+  fail("cuMemSetAccess", 1, CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_ERROR(ops().import_handle(gpu().state(), std::move(request)), Errc::unsupported, "cuMemSetAccess");
+  fail("", 0, 0);
+}
+
 TEST_F(Share, WrongSizesAndFilesFailAndLeaveNothing) {
   const Stream stream(gpu());
   Buffer buffer = resource->allocate(size, stream);
