@@ -2,8 +2,10 @@
 #include "memfd.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +93,17 @@ void check_memfd(int fd, std::size_t bytes) {
   if (::fstat(fd, &status) != 0) fail("fstat", errno);
   if (static_cast<std::uint64_t>(status.st_size) != bytes) {
     corrupt("the memfd has " + std::to_string(status.st_size) + " bytes, the descriptor says " + std::to_string(bytes));
+  }
+  struct statfs system {};
+  if (::fstatfs(fd, &system) != 0) fail("fstatfs", errno);
+  if (static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC) {
+    corrupt("the memfd consists of huge pages, of which a process that reads it may find none left");
+  }
+  // Whoever touches a page that the exporter has not reserved pays for it.
+  const std::uint64_t reserved = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  if (reserved < bytes) {
+    corrupt("the memfd has " + std::to_string(bytes) + " bytes, but its sender has reserved only " +
+            std::to_string(reserved) + " of them");
   }
 }
 

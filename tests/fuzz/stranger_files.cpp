@@ -21,11 +21,14 @@ namespace {
 
 using spi::UniqueFd;
 
-// Sparse: nothing of it is touched but what a reader reads.
+constexpr std::uint64_t most_reserved = std::uint64_t{1} << 20;
+
+// Large ones are sparse, which is wrong of them, too.
 UniqueFd memfd(std::uint64_t bytes, int seals) {
   UniqueFd file(::memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   constexpr std::uint64_t most = std::uint64_t{1} << 62;
   if (::ftruncate(file.get(), static_cast<off_t>(std::min(bytes, most))) != 0) return file;
+  if (bytes != 0 && bytes <= most_reserved) (void)::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   if (seals != 0) ::fcntl(file.get(), F_ADD_SEALS, seals);
   return file;
 }

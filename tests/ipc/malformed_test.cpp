@@ -284,7 +284,7 @@ TEST(MalformedHostFile, ThatIsNotSealedIsRefused) {
   const auto open_with = [&](unsigned flags, int seals) {
     std::vector<UniqueFd> fds;
     fds.emplace_back(memfd_create("stranger", MFD_CLOEXEC | flags));
-    EXPECT_EQ(ftruncate(fds[0].get(), bytes), 0);
+    EXPECT_EQ(posix_fallocate(fds[0].get(), 0, bytes), 0);
     if (seals != 0) {
       EXPECT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, seals), 0);
     }
@@ -298,6 +298,32 @@ TEST(MalformedHostFile, ThatIsNotSealedIsRefused) {
   EXPECT_ERROR(open_with(MFD_ALLOW_SEALING, F_SEAL_GROW | F_SEAL_SEAL), corrupt,
                "not sealed against shrinking, and takes no further seals");
   EXPECT_EQ(open_with(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_GROW).size(), 64U);
+}
+
+// Whoever reads such a file takes memory for the sender: pages, or huge pages, of which there may be none left.
+TEST(MalformedHostFile, ThatHasNoMemoryBehindItIsRefused) {
+  const Stream stream(host_device());
+  constexpr std::size_t size = std::size_t{4} << 20;
+  const Buffer buffer = host::make_shared_resource()->allocate(size, stream);
+  const ipc::Descriptor genuine = buffer.ipc_descriptor(stream);
+  const auto open_with = [&](unsigned flags, std::size_t reserved) {
+    std::vector<UniqueFd> fds;
+    fds.emplace_back(memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+    EXPECT_TRUE(fds[0]) << std::generic_category().message(errno);
+    EXPECT_EQ(ftruncate(fds[0].get(), static_cast<off_t>(size)), 0);
+    if (reserved != 0) {
+      EXPECT_EQ(posix_fallocate(fds[0].get(), 0, static_cast<off_t>(reserved)), 0);
+    }
+    EXPECT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return ipc::open({genuine.bytes(), std::move(fds)}, stream);
+  };
+  constexpr auto corrupt = Errc::corrupt_descriptor;
+  EXPECT_ERROR(open_with(0, 0), corrupt, "reserved only 0 of them");
+  EXPECT_ERROR(open_with(0, size - 4096), corrupt, "reserved only 4190208 of them");
+  EXPECT_EQ(open_with(0, size).size(), size);
+  if (UniqueFd(memfd_create("x", MFD_CLOEXEC | MFD_HUGETLB))) {
+    EXPECT_ERROR(open_with(MFD_HUGETLB, 0), corrupt, "huge pages");
+  }
 }
 
 // The sender may give less than its descriptor says.

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <atomic>
 #include <cerrno>
@@ -45,6 +46,7 @@ constexpr Code of_memfd_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}, {EPERM}};
 constexpr Code of_seals[] = {{EBUSY}, {EPERM}};
 constexpr Code of_dup[] = {{EMFILE}};
+constexpr Code of_fchmod[] = {{EPERM}};
 constexpr Code of_fstat[] = {{ENOMEM}};
 constexpr Code of_mmap[] = {{ENOMEM, room}, {EPERM}};
 constexpr Code of_munmap[] = {{ENOMEM}};
@@ -155,6 +157,14 @@ int __wrap_fcntl(int fd, int command, ...) {
 }
 int __real_fstat(int, struct stat*);
 int __wrap_fstat(int fd, struct stat* status) { return refuse("fstat", of_fstat) ? -1 : __real_fstat(fd, status); }
+
+int __real_fchmod(int, mode_t);
+int __wrap_fchmod(int fd, mode_t mode) { return refuse("fchmod", of_fchmod) ? -1 : __real_fchmod(fd, mode); }
+
+int __real_fstatfs(int, struct statfs*);
+int __wrap_fstatfs(int fd, struct statfs* status) {
+  return refuse("fstatfs", of_fstat) ? -1 : __real_fstatfs(fd, status);
+}
 void* __real_mmap(void*, std::size_t, int, int, int, off_t);
 void* __wrap_mmap(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) {
   return refuse("mmap", of_mmap) ? MAP_FAILED : __real_mmap(at, bytes, access, flags, fd, offset);

@@ -34,6 +34,13 @@ inline spi::UniqueFd memory_file(std::size_t bytes, int seals = F_SEAL_SHRINK | 
   return file;
 }
 
+/// Return one like it whose memory is reserved, as that of an honest peer is.
+inline spi::UniqueFd reserved_memory_file(std::size_t bytes) {
+  auto file = memory_file(bytes);
+  EXPECT_EQ(::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)), 0);
+  return file;
+}
+
 inline constexpr std::chrono::seconds time_limit{30};
 
 /// A peer that has a socket, and bytes of its own making.
@@ -111,7 +118,7 @@ class HostilePeer : public testing::Test {
   template <class More>
   void say_behind_a_segment(More more, std::vector<int> files = {}) {
     const auto wire = honest();
-    const auto file = memory_file(wire.segment_size);
+    const auto file = reserved_memory_file(wire.segment_size);
     detail::channel::PacketWriter packet;
     ASSERT_TRUE(packet.add(detail::channel::Segment{1, detail::encode(wire)}));
     more(packet);

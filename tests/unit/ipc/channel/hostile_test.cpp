@@ -106,7 +106,7 @@ TEST_F(HostilePeer, NamesNoFileThatIsNoMemory) {
   const auto wire = honest();
   const spi::UniqueFd other(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   const auto small = memory_file(wire.segment_size / 2);
-  const auto right = memory_file(wire.segment_size);
+  const auto right = reserved_memory_file(wire.segment_size);
   PacketWriter packet;
   const auto bytes = detail::encode(wire);
   for (std::uint32_t i = 1; i <= 3; ++i) {
@@ -141,7 +141,7 @@ TEST_F(HostilePeer, LeavesNoFilesBehind) {
     Peer peer(std::move(one));
     Channel channel(std::move(other));
     peer.greet();
-    const auto file = memory_file(wire.segment_size);
+    const auto file = reserved_memory_file(wire.segment_size);
     std::vector<int> files(10, file.get());
     PacketWriter packet;
     for (std::uint32_t i = 1; i <= 10; ++i) ASSERT_TRUE(packet.add(Segment{i, detail::encode(wire)}));
