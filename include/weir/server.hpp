@@ -47,7 +47,7 @@ struct ServerStats {
 /// assigned to and destroyed.
 class WEIR_API Server {
  public:
-  /// Listen at `path`, of at most 107 bytes. The socket of a server that died is replaced. The socket's mode lets in
+  /// Listen at `path`, of at most 107 bytes. Its folder has at most 98, with the slash at its end. The socket of a server that died is replaced. The socket's mode lets in
   /// this user, or everybody if the options name other users, and the server asks the kernel which user each client is.
   /// Throws invalid_argument for bad options, and the error of the operating system: address in use when a server is
   /// alive at the path, or starts there at the same time.

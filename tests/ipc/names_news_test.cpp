@@ -9,6 +9,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -198,6 +199,20 @@ TEST_F(Names, OptionsAreChecked) {
   EXPECT_ERROR(Server(std::string(108, 'x')), Errc::invalid_argument, "1 to 107 bytes");
   EXPECT_ERROR(Server(""), Errc::invalid_argument, "1 to 107 bytes");
   EXPECT_EQ(folder.files(), 0U);
+}
+
+// Until it listens, the socket has a name of nine bytes in that folder.
+TEST_F(Names, AFolderThatIsTooLongIsRefusedAndNothingIsLeft) {
+  std::string long_folder = folder / "";
+  ASSERT_LT(long_folder.size(), 90U);
+  long_folder.append(100 - long_folder.size() - 1, 'x');
+  ASSERT_EQ(::mkdir(long_folder.c_str(), 0700), 0);
+  EXPECT_ERROR(Server(long_folder + "/s"), Errc::invalid_argument, "use a shorter folder");
+  EXPECT_TRUE(std::filesystem::is_empty(long_folder));
+  long_folder.resize(98 - 1);
+  ASSERT_EQ(::mkdir(long_folder.c_str(), 0700), 0);
+  const Server fits(long_folder + "/s");
+  EXPECT_TRUE(Client(long_folder + "/s", limit).list("*", limit).empty());
 }
 
 TEST_F(Names, ThePathIsNobodyElses) {

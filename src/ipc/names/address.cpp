@@ -91,7 +91,7 @@ void remove_dead(const std::string& path, const sockaddr_un& address) {
 Listener::Listener(const std::string& path, bool everybody) : path_(path) {
   const auto address = address_of(path);
   const std::string now = path_for_now(path);
-  const auto address_now = address_of(now.size() > most_path ? path : now);
+  const auto address_now = address_of(now);
   socket_ = make_socket(path, SOCK_NONBLOCK);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0)
     fail(path, "bind", errno);
