@@ -92,6 +92,9 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
                         std::move(request.fd));
 }
 
+// Mesa's CPU drivers keep a header with sizes and offsets in front of the memory.
+bool believes_files(const spi::DeviceState& device) noexcept { return !device.is_gpu; }
+
 std::optional<spi::DeviceMemory> device_memory(spi::DeviceState& device, MemoryKind kind) noexcept {
   const PhysicalDevice& physical = own(device);
   const auto type = physical.memory_type(kind, ~0u);
@@ -106,6 +109,7 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .export_handle = export_handle,
                                .imports = imports,
                                .import_handle = import_handle,
+                               .believes_files = believes_files,
                                .exports = spi::HandleKind::vulkan_opaque_fd,
                                .wrap = nullptr,
                                .device_memory = device_memory};

@@ -114,6 +114,10 @@ struct SegmentOps {
   bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
   /// Open a foreign segment. On every failure it throws and leaves the process as it was. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
+  /// Return whether the driver believes what it finds inside the files that name memory, so that a process which has
+  /// such a file can crash all others that have it. Such memory goes only between processes of one user. Optional; absent =
+  /// the driver does not.
+  bool (*believes_files)(const DeviceState& device) noexcept = nullptr;
   /// What export_handle makes; `none` where that is absent.
   HandleKind exports = HandleKind::none;
   /// Return whether `open_view` of this device takes memory that such a handle names. Calls no driver. Optional; absent

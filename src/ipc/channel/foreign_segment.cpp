@@ -2,13 +2,16 @@
 #include "ipc/channel/foreign_segment.hpp"
 
 #include "ipc/foreign_memory.hpp"
+#include "ipc/one_user.hpp"
 
 namespace weir::detail::channel {
 
-OpenSegment ForeignSegment::open(spi::DeviceState& preferred) {
+OpenSegment ForeignSegment::open(spi::DeviceState& preferred, int socket) {
   const std::scoped_lock lock(opening_);
   return memory_.get([&](spi::StrangerFd file) {
-    return open_segment(open_memory(device_of(wire, preferred), wire, std::move(file)));
+    auto& device = device_of(wire, preferred);
+    check_one_user("ipc::Channel::receive", device, socket);
+    return open_segment(open_memory(device, wire, std::move(file)));
   });
 }
 

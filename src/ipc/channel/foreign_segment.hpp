@@ -16,8 +16,9 @@ namespace weir::detail::channel {
 /// A segment of the peer. Opened when the first buffer of it is received.
 struct ForeignSegment {
   ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), memory_(std::move(from)) {}
-  /// Return the memory, opened on `preferred` if nobody has opened it yet. Throws, each time, what the opening threw.
-  [[nodiscard]] OpenSegment open(spi::DeviceState& preferred);
+  /// Return the memory, opened on `preferred` if nobody has opened it yet. It came over `socket`. Throws, each time, what
+  /// the opening threw.
+  [[nodiscard]] OpenSegment open(spi::DeviceState& preferred, int socket);
 
   const WireDescriptor wire;
 

@@ -65,7 +65,7 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
   lock.unlock();
   if (owes) pay_debts();
   try {
-    const auto memory = next.segment->open(preferred);
+    const auto memory = next.segment->open(preferred, socket_.get());
     if (next.ready) next.ready->order(stream);
     return {import_buffer(memory, next.offset, next.size, stream, shared_from_this(), next.number),
             std::move(next.payload), memory.segment->read_only ? ipc::Access::read_only : ipc::Access::read_write};

@@ -8,6 +8,7 @@
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/exporting.hpp"
+#include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/block.hpp"
@@ -150,6 +151,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
     const auto told = lender_.tell(segment);
     if (told.first) {
       told_now_.push_back(segment);
+      check_one_user("ipc::Channel::send", *place.segment->device, socket_.get());
       auto described = unlocked([&] { return describe_memory(*place.segment, segment.access); });
       files_.push_back(std::move(described.file));
       (void)packet_.add(Segment{told.number, encode(described.wire)});

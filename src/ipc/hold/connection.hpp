@@ -27,6 +27,7 @@ class Connection {
   void send(Bytes packet, std::span<const int> files, const Deadline& deadline);
   /// Return the next packet, valid until the next call, and its files.
   [[nodiscard]] Bytes receive(std::vector<spi::StrangerFd>& files, const Deadline& deadline);
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
 
  private:
   spi::UniqueFd socket_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ipc/foreign_memory.hpp"
+#include "ipc/one_user.hpp"
 #include "memory/foreign_resource.hpp"
 #include "memory/resource_of.hpp"
 #include "weir/error.hpp"
@@ -50,13 +51,15 @@ class HeldResource final : public ForeignResource {
 
 }  // namespace
 
-const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred) {
+const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred, int holder) {
   return memory_.get([&](spi::StrangerFd file) {
     WireDescriptor wire = detail::decode(descriptor_);
     if (wire.offset != 0 || wire.size != wire.segment_size || wire.has_ready || wire.has_lease)
       violated("a descriptor that is not of a whole segment");
     wire.read_only = true;  // whatever was said
-    return open_memory(device_of(wire, preferred), wire, std::move(file));
+    auto& device = device_of(wire, preferred);
+    check_one_user("ipc::SetReader", device, holder);
+    return open_memory(device, wire, std::move(file));
   });
 }
 

@@ -21,8 +21,8 @@ class HeldMemory {
   HeldMemory(Bytes descriptor, spi::StrangerFd file)
       : descriptor_(descriptor.begin(), descriptor.end()), memory_(std::move(file)) {}
   /// Return the memory, read-only, opened on `preferred` if nobody has opened it yet and that device can. Throws, each
-  /// time, what the opening threw.
-  [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred);
+  /// time, what the opening threw. `holder` is the socket over which it came.
+  [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred, int holder);
 
  private:
   std::vector<std::byte> descriptor_;

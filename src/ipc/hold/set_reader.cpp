@@ -25,15 +25,18 @@ using Arrived = Reading<spi::StrangerFd, HeldMemory>::Arrived;
 /// Buffers over the whole segments of a set, made when the first tensor needs them.
 class Segments {
  public:
-  Segments(const Arrived& set, SetLease lease, const Stream& stream)
-      : set_(set), lease_(std::move(lease)), stream_(stream), whole_(set.segments.size()) {}
+  Segments(const Arrived& set, SetLease lease, const Stream& stream, int holder)
+      : set_(set), lease_(std::move(lease)), stream_(stream), holder_(holder), whole_(set.segments.size()) {}
 
   [[nodiscard]] Buffer part(const Record& record) {
     if (record.size == 0) return detail::adopt_nothing(stream_.state().device(), stream_);
     if (record.segment >= whole_.size())
       violated("segment " + std::to_string(record.segment) + " of " + std::to_string(whole_.size()));
     auto& whole = whole_[record.segment];
-    if (!whole) whole = hold_buffer(set_.segments[record.segment]->open(stream_.state().device()), stream_, lease_);
+    if (!whole) {
+      auto& memory = *set_.segments[record.segment];
+      whole = hold_buffer(memory.open(stream_.state().device(), holder_), stream_, lease_);
+    }
     if (record.offset > whole->size() || record.size > whole->size() - record.offset)
       violated(std::to_string(record.size) + " bytes at offset " + std::to_string(record.offset) + " of a segment of " +
                std::to_string(whole->size()));
@@ -44,6 +47,7 @@ class Segments {
   const Arrived& set_;
   const SetLease lease_;
   const Stream& stream_;
+  const int holder_;
   std::vector<std::optional<Buffer>> whole_;
 };
 
@@ -57,7 +61,7 @@ Tensor tensor_of(Record& record, Segments& segments) {
   }
 }
 
-HeldSet open_set(Arrived set, const Stream& stream) {
+HeldSet open_set(Arrived set, const Stream& stream, int holder) {
   SetLease lease;
   if (set.lease) {
     detail::check_write_end(set.lease->get(), "lease");
@@ -65,7 +69,7 @@ HeldSet open_set(Arrived set, const Stream& stream) {
   }
   HeldSet made;
   made.epoch = set.epoch;
-  Segments segments(set, std::move(lease), stream);
+  Segments segments(set, std::move(lease), stream, holder);
   for (const Packet& packet : set.tensors) {
     const Message message = detail::hold::decode(packet);
     read_records(std::get<detail::hold::Tensors>(message), [&](Record&& record) {
@@ -130,7 +134,7 @@ HeldSet SetReader::open(const Stream& stream, std::chrono::milliseconds timeout,
     if (error.code() != Errc::timed_out) state_->broken = std::current_exception();
     throw;
   }
-  return open_set(std::move(*set), stream);
+  return open_set(std::move(*set), stream, state_->connection.socket());
 }
 
 }  // namespace weir::ipc

@@ -12,6 +12,7 @@
 #include "ipc/hold/records.hpp"
 #include "ipc/hold/writing.hpp"
 #include "ipc/leases.hpp"
+#include "ipc/one_user.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
 #include "weir/spi/backend.hpp"
@@ -75,7 +76,8 @@ struct Composed {
   }
 };
 
-detail::WireBytes describe(spi::Segment& segment, std::vector<spi::UniqueFd>& files) {
+detail::WireBytes describe(spi::Segment& segment, int holder, std::vector<spi::UniqueFd>& files) {
+  detail::check_one_user("SetWriter::commit", *segment.device, holder);
   auto [wire, file] = detail::describe_memory(segment, Access::read_only);
   files.push_back(std::move(file));
   return detail::encode(wire);
@@ -131,8 +133,8 @@ struct SetWriter::State {
     return talk(deadline, [&](Connection& holder) {
       for (std::size_t at = 0; at < set.segments.size();) {
         std::vector<spi::UniqueFd> files;
-        const SegmentPacket packet =
-            writing.tell(set.ids, at, [&](std::size_t i) { return describe(*set.segments[i], files); });
+        const auto described = [&](std::size_t i) { return describe(*set.segments[i], holder.socket(), files); };
+        const SegmentPacket packet = writing.tell(set.ids, at, described);
         std::vector<int> numbers;
         std::ranges::transform(files, std::back_inserter(numbers), [](const auto& file) { return file.get(); });
         holder.send(packet.bytes, numbers, deadline);

@@ -15,6 +15,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/file_pairs.hpp"
 #include "ipc/names/packet.hpp"
+#include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 
@@ -77,6 +78,7 @@ Packet Visitor::lend(Reply& reply) {
   std::array<std::byte, sizeof reply.request> payload{};
   put(payload, 0, reply.request);
   try {
+    check_one_user("ipc::Server", reply.lends->buffer.device().state(), socket_.get());
     link_->look();
     const channel::Outgoing one{&reply.lends->buffer, payload, reply.lends->access,
                                 session_.mark(reply.lends->listing)};
@@ -84,8 +86,10 @@ Packet Visitor::lend(Reply& reply) {
     return std::move(reply.packet);
   } catch (const Error& error) {
     if (error.code() == Errc::peer_gone || error.code() == Errc::corrupt_descriptor) throw;
-    const bool busy = error.code() == Errc::timed_out;
-    return Session::refuse(reply.request, busy ? Reason::busy : Reason::failed, error.what());
+    const Reason reason = error.code() == Errc::timed_out           ? Reason::busy
+                          : error.code() == Errc::permission_denied ? Reason::not_allowed
+                                                                    : Reason::failed;
+    return Session::refuse(reply.request, reason, error.what());
   } catch (const std::bad_alloc& error) {
     return Session::refuse(reply.request, Reason::failed, error.what());
   }
