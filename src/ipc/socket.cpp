@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <string>
 
+#include "ipc/channel/deadline.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
@@ -18,17 +19,14 @@ namespace {
 constexpr std::size_t most_fds = 4;
 using Files = std::vector<spi::StrangerFd>;
 
-void wait_readable(int socket, std::chrono::steady_clock::time_point deadline, bool endless) {
+void wait_readable(int socket, const detail::channel::Deadline& deadline) {
   for (;;) {
-    int left = -1;
-    if (!endless) {
-      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      left = static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, 1 << 30));
-    }
     pollfd entry{socket, POLLIN, 0};
-    const int count = ::poll(&entry, 1, left);
+    const int count = ::poll(&entry, 1, deadline.milliseconds());
     if (count > 0) return;
-    if (count == 0) throw Error(Errc::timed_out, "receive: no descriptor arrived in time");
+    if (count == 0 && deadline.milliseconds() == 0)
+      throw Error(Errc::timed_out, "receive: no descriptor arrived in time");
+    if (count == 0) continue;
     if (errno != EINTR) detail::fail_socket("poll", errno);
   }
 }
@@ -56,14 +54,13 @@ void send(int socket, const Descriptor& descriptor) {
 }
 
 Descriptor receive(int socket, std::chrono::milliseconds timeout) {
-  const bool endless = timeout.count() < 0;
-  const auto deadline = std::chrono::steady_clock::now() + (endless ? std::chrono::milliseconds{0} : timeout);
+  const detail::channel::Deadline deadline(timeout);
   std::array<std::byte, Descriptor::size> bytes;
   Files files;
   files.reserve(most_fds + detail::most_sent_files);  // nothing may throw between receiving files and owning them
   std::size_t got = 0;
   while (got < bytes.size()) {
-    wait_readable(socket, deadline, endless);
+    wait_readable(socket, deadline);
     const auto arrival = detail::receive_packet(socket, std::span(bytes).subspan(got), files);
     if (arrival.error == EINTR || arrival.error == EAGAIN) continue;
     if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);

@@ -25,9 +25,9 @@ class Returning {
 
 /// Return how many times memory has come back so far. Changes once the memory is back.
 [[nodiscard]] std::uint32_t lent_returns() noexcept;
-/// Return whether memory is on its way. To miss nothing, ask the lists of loans first, then this, then lent_returns().
+/// Return whether memory is on its way. To miss nothing, ask lent_returns() first, then the lists of loans, then this.
 [[nodiscard]] bool some_return() noexcept;
-/// Wait until lent_returns() is no longer `seen`, but not beyond `until`.
+/// Wait until lent_returns() is no longer `seen`, but not beyond `until`; max() is endless.
 void wait_for_return(std::uint32_t seen, sync::Clock::time_point until) noexcept;
 /// Return whether this thread may wait for that: a thread that brings memory back may not, nor may threads of the
 /// library.

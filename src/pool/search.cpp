@@ -23,7 +23,7 @@ constexpr std::size_t a_few_streams = 16, a_few_ranges = 128, ranges_per_page = 
 // are not many large ranges.
 constexpr std::size_t large_ranges = 1024, small_ranges = 256, any_ranges = 384;
 
-constexpr std::chrono::milliseconds a_moment{1};
+constexpr std::chrono::milliseconds a_moment{1}, some_moments{5};
 
 }  // namespace
 
@@ -146,7 +146,7 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
       wait_a_little(lock, std::min<std::chrono::nanoseconds>(left, a_moment));
     } else if (awaits_returns(lock)) {
       lock.unlock();
-      detail::wait_for_return(returns, deadline);
+      detail::wait_for_return(returns, std::min(deadline, Clock::now() + some_moments));  // closes here ring no bell
       lock.lock();
     } else if (detail::lent_returns() == returns) {
       break;

@@ -262,6 +262,16 @@ TEST_P(Leased, ByDescriptorIsWaitedForByARequest) {
   descriptor.reset();
 }
 
+// What comes back from a peer wakes the request, and so must what is closed here.
+TEST_P(Leased, MayComeFromACloseHereWhileOthersHaveTheRest) {
+  const auto pool = pool_of(2 * whole, for_ever);
+  auto [here, there] = make_channels();
+  Buffer half = pool->allocate(whole, stream);
+  here.send(pool->allocate(whole, stream), stream);
+  const Sleeper request([&] { EXPECT_EQ(pool->allocate(whole, stream).size(), whole); });
+  half.close();
+}
+
 TEST_P(Leased, IsNotWaitedForWhileItIsOpenHere) {
   const auto pool = pool_of(whole, for_ever);
   auto [here, there] = make_channels();
@@ -329,7 +339,8 @@ TEST_P(Leased, SegmentsCountOnceInTheImporter) {
 }
 
 TEST_P(Leased, SegmentsOfAChannelCountOnceInTheImporter) {
-  await_releases();  // of other tests
+  (void)ipc::wait_for_returns(*resource, 0, 0ms);  // attends to channels of other tests
+  await_releases();
   auto [here, there] = make_channels();
   auto [further, too] = make_channels();
   const Buffer buffer = resource->allocate(size, stream);

@@ -6,6 +6,7 @@
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "fds.hpp"
+#include "modelled_driver.hpp"
 #include "native.hpp"
 #include "weir/spi/paged_segment.hpp"
 #include "weir/spi/resources.hpp"

@@ -7,11 +7,11 @@ namespace weir::detail::channel {
 
 using Clock = std::chrono::steady_clock;
 
-/// A moment, or none.
+/// A moment, or none: the clock does not count to the end of all time limits.
 class Deadline {
  public:
   explicit Deadline(std::chrono::milliseconds timeout) noexcept
-      : endless_(timeout.count() < 0), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
+      : endless_(timeout.count() < 0 || timeout > std::chrono::years(100)), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
   [[nodiscard]] bool endless() const noexcept { return endless_; }
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
   /// Throw timed_out, with the reason `why`, if the moment has passed.
