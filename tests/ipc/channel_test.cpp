@@ -315,7 +315,9 @@ TEST_P(Channels, APeerThatTakesNothingKeepsNobodyForLonger) {
   const Buffer buffer = filled(pattern(100, 1));
   there.close();
   auto [other, silent] = make_channels({.window = 4});
-  for (int i = 0; i < 4; ++i) other.send(buffer, stream);
+  std::vector<ipc::Parcel> four;
+  for (int i = 0; i < 4; ++i) four.push_back({buffer.share(), {}});
+  EXPECT_EQ(other.send(four, stream), 4U);
   EXPECT_ERROR(other.send(buffer, stream, {}, 5ms), Errc::timed_out, "ipc::Channel");
   EXPECT_EQ(other.stats().lent, 4U);
   (void)silent.receive(stream, limit);

@@ -128,9 +128,11 @@ void Link::give_back(std::uint64_t number) noexcept {
   const bool first = borrower_.to_release() == 1;
   // While there are more buffers here, releases are collected; else the peer may be waiting for this one.
   const bool now = borrower_.owes_much() || (arrived_.empty() && borrower_.held() == 0);
+  const bool closed = closed_;
   lock.unlock();
-  if (now) return pay_debts();
-  if (first) ask_watcher();  // which tells of more, if more come until then
+  if (now) pay_debts();
+  // It tells of more, if more come until then, and ends a connection that nobody needs.
+  if (now ? closed : first) ask_watcher();
 }
 
 void Link::retire(spi::SegmentId id) noexcept {
@@ -159,12 +161,7 @@ std::uint32_t Link::attend() noexcept {
     if (reading_) {
       watcher_passed_ = true;
     } else if (!ended_) {
-      reading_ = true;
-      lock.unlock();
-      read();
-      lock.lock();
-      reading_ = false;
-      changed_.notify_all();
+      read(lock);
     }
   }
   pay_debts();
@@ -177,15 +174,29 @@ std::uint32_t Link::attend() noexcept {
     end(std::make_exception_ptr(Error(Errc::closed, "ipc::Channel: the channel is closed")), dropped);
   }
   if (ended_) return 0;
-  const bool waits = lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
-  watched_ = waits && !watcher_passed_;
+  watched_ = needs_watcher() && !watcher_passed_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+void Link::not_watched() noexcept {
+  const Lock lock(state_);
+  watched_ = false;
 }
 
 bool Link::hung_up() const noexcept {
   if (inherited()) return true;
   pollfd entry{socket_.get(), POLLRDHUP, 0};
   return ::poll(&entry, 1, 0) > 0;
+}
+
+// Return whether somebody has to read, or to notice the peer's end, while no call does.
+bool Link::needs_watcher() const noexcept {
+  return lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
+}
+
+void Link::watch() noexcept {
+  const auto self = weak_from_this().lock();
+  watched_ = self && attend_when_readable(self);
 }
 
 void Link::ask_watcher() noexcept {

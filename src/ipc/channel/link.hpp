@@ -100,6 +100,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
   [[nodiscard]] std::uint32_t attend() noexcept;
+  /// The watcher cannot wait for what attend() returned.
+  void not_watched() noexcept;
   /// Return whether the peer is gone or was cut off, so that it will not say anything more. What it said before may not
   /// have been read.
   [[nodiscard]] bool hung_up() const noexcept;
@@ -124,7 +126,11 @@ class Link : public std::enable_shared_from_this<Link> {
   void check_open() const;
   void check_peer() const;
   void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);
-  void read() noexcept;
+  enum class Came { nothing, packet, large_packet, end };
+  void read(Lock& lock) noexcept;
+  [[nodiscard]] bool read_some() noexcept;
+  [[nodiscard]] Came read_packet() noexcept;
+  void watch_again() noexcept;
   void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
              std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
@@ -141,7 +147,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void unsent(Dropped& dropped) noexcept;
   void put_on_socket(Lock& lock, const Deadline& deadline);
   void pay_debts() noexcept;
+  [[nodiscard]] bool needs_watcher() const noexcept;
   void watch_what_is_lent() noexcept;
+  void watch() noexcept;
   void ask_watcher() noexcept;
 
   spi::UniqueFd socket_;
@@ -170,9 +178,9 @@ class Link : public std::enable_shared_from_this<Link> {
   std::exception_ptr ended_;            // why nothing goes over the socket any more
   bool sending_ = false;                // some thread makes a packet, and will look for debts before it is done
   bool reading_ = false;                // some thread reads, or waits for something to read
-  bool attending_ = false;              // the watcher is in attend(), and will look at full_ before it leaves
+  bool attending_ = false;              // the watcher is in attend(), and will look at all this before it leaves
   bool watched_ = false;                // the watcher reads when something comes
-  bool watcher_passed_ = false;         // the watcher left the reading to that thread
+  bool watcher_passed_ = false;         // the reading was left to that thread, which sees to the watcher afterwards
   std::int32_t peer_ = 0;               // process id of the peer; 0 while it is not known
   bool greeted_ = false;                // the peer has said Hello
   bool to_greet_ = true;                // this side has to

@@ -16,6 +16,7 @@ namespace weir::detail::channel {
 namespace {
 
 constexpr std::uint32_t most_window = 65536;
+constexpr int at_once = 16;  // packets; a peer that sends without end gets no thread for itself
 
 }  // namespace
 
@@ -32,19 +33,29 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
   }
   if (reads) reading_ = true;
   lock.unlock();
-  std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
-  pollfd& socket = entries[0];
-  if (reads) socket.events |= POLLIN;
-  if (for_room_in_socket) socket.events |= POLLOUT;
-  const int count = ::poll(entries.data(), entries.size(), deadline.milliseconds());
-  if (reads && count > 0 && (socket.revents & ~POLLOUT) != 0) read();
+  bool changed = reads && read_some();  // costs less than to ask first
+  if (!changed) {
+    std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
+    pollfd& socket = entries[0];
+    if (reads) socket.events |= POLLIN;
+    if (for_room_in_socket) socket.events |= POLLOUT;
+    changed = ::poll(entries.data(), entries.size(), deadline.milliseconds()) > 0;
+    if (reads && changed && (socket.revents & ~POLLOUT) != 0) (void)read_some();
+  }
   lock.lock();
   if (reads) {
     reading_ = false;
     changed_.notify_all();
-    if (std::exchange(watcher_passed_, false)) ask_watcher();
+    watch_again();
   }
-  if (count <= 0) deadline.check(late);
+  if (!changed) deadline.check(late);
+}
+
+// See to it that the watcher reads, if it or another thread left the reading to this one.
+void Link::watch_again() noexcept {
+  if (!std::exchange(watcher_passed_, false)) return;
+  if (observed_) return ask_watcher();  // which tells of what was read
+  if (!ended_ && needs_watcher()) watch();
 }
 
 void Link::look() noexcept {
@@ -52,51 +63,67 @@ void Link::look() noexcept {
   Lock lock(state_);
   changed_.wait(lock, [this] { return !reading_; });
   if (ended_) return;
+  read(lock);
+  watch_again();
+}
+
+// Read what has come. No other thread reads.
+void Link::read(Lock& lock) noexcept {
   reading_ = true;
   lock.unlock();
-  read();
+  for (int i = 0; i < at_once; ++i) {
+    const auto came = read_packet();
+    if (came == Came::nothing || came == Came::end) break;
+  }
   lock.lock();
   reading_ = false;
   changed_.notify_all();
-  if (std::exchange(watcher_passed_, false)) ask_watcher();
 }
 
-// Read what has come. The caller has set reading_.
-void Link::read() noexcept {
-  constexpr int at_once = 16;  // packets; a peer that sends without end gets no thread for itself
-  for (int i = 0; i < at_once; ++i) {
-    Dropped dropped;
-    std::vector<spi::StrangerFd> files;
-    Arrival arrival;
-    std::exception_ptr refusal;
-    try {
-      files.reserve(most_sent_files);
-      arrival = receive_packet(socket_.get(), incoming_, files);
-      if (arrival.error == EAGAIN || arrival.error == EINTR) return;
-      if (arrival.error == ECONNRESET) continue;  // said once; what the peer sent before is still to be read
-      if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
-      if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
-      if (arrival.files_lost) fail_lost_files("ipc::Channel");
-      if (arrival.cut) violated("a packet is too large");
-    } catch (...) {
-      refusal = std::current_exception();
-    }
-    const Lock lock(state_);
-    if (ended_) return;
-    if (arrival.process != 0) peer_ = arrival.process;
-    try {
-      if (refusal) std::rethrow_exception(refusal);
-      const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
-      PacketReader packet(bytes, files.size());
-      std::shared_ptr<ReceivedPoint> ready;
-      std::size_t file = 0;
-      while (const auto message = packet.next()) apply(*message, files, file, ready, dropped);
-    } catch (...) {
-      end(std::current_exception(), dropped);
-    }
-    changed_.notify_all();
-    if (ended_) return;
+// Read a packet, and what comes behind a large one: the peer fills packets when it has much to send, and then it may
+// wait for room in the socket. What comes behind a small one stays for the next call, or for the watcher. Return whether
+// something came. The caller has set reading_.
+bool Link::read_some() noexcept {
+  auto came = read_packet();
+  if (came == Came::nothing) return false;
+  for (int i = 1; i < at_once && came == Came::large_packet; ++i) came = read_packet();
+  return true;
+}
+
+// The caller has set reading_.
+Link::Came Link::read_packet() noexcept {
+  Dropped dropped;
+  std::vector<spi::StrangerFd> files;
+  Arrival arrival;
+  std::exception_ptr refusal;
+  try {
+    files.reserve(most_sent_files);
+    arrival = receive_packet(socket_.get(), incoming_, files);
+    if (arrival.error == EAGAIN || arrival.error == EINTR) return Came::nothing;
+    if (arrival.error == ECONNRESET) return Came::packet;  // said once; what the peer sent before is still to be read
+    if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
+    if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
+    if (arrival.files_lost) fail_lost_files("ipc::Channel");
+    if (arrival.cut) violated("a packet is too large");
+  } catch (...) {
+    refusal = std::current_exception();
   }
+  const Lock lock(state_);
+  if (ended_) return Came::end;
+  if (arrival.process != 0) peer_ = arrival.process;
+  try {
+    if (refusal) std::rethrow_exception(refusal);
+    const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
+    PacketReader packet(bytes, files.size());
+    std::shared_ptr<ReceivedPoint> ready;
+    std::size_t file = 0;
+    while (const auto message = packet.next()) apply(*message, files, file, ready, dropped);
+  } catch (...) {
+    end(std::current_exception(), dropped);
+  }
+  changed_.notify_all();
+  if (ended_) return Came::end;
+  return 2 * static_cast<std::size_t>(arrival.bytes) > largest_packet ? Came::large_packet : Came::packet;
 }
 
 void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,

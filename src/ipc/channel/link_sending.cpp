@@ -61,13 +61,13 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
 
 // Have the watcher read what the peer gives back, and notice its end, while no call does.
 void Link::watch_what_is_lent() noexcept {
-  bool watch = false;
-  {
-    const Lock lock(state_);
-    watch = !watched_ && !watcher_passed_ && lender_.live() != 0;
-    watched_ = watched_ || watch;
+  const Lock lock(state_);
+  if (watched_ || attending_ || lender_.live() == 0) return;
+  if (reading_) {
+    watcher_passed_ = true;
+  } else {
+    watch();
   }
-  if (watch) ask_watcher();
 }
 
 std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {

@@ -13,6 +13,10 @@ class Link;
 /// what keeps the thread from it.
 void attend_soon(const std::shared_ptr<Link>& link) noexcept;
 
+/// Have the thread attend to the link when something has come over its socket, which may be now. The thread sleeps on
+/// until then, and keeps the link. Return false, and report why, if that is impossible.
+[[nodiscard]] bool attend_when_readable(const std::shared_ptr<Link>& link) noexcept;
+
 /// Take back what peers have given back before this call. Return false when there was no connection to look at. Does
 /// nothing on the thread itself, where the end of a buffer may call this.
 bool settle_channels();
