@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
@@ -143,6 +144,19 @@ TEST_F(Unattended, BuffersComeBackOverManyChannels) {
   for (int i = 0; i < 50; ++i) {
     for (const auto& pair : pairs) lend_once(*pair);
     for (const auto& pair : pairs) ASSERT_TRUE(all_comes_back(pair->here)) << "round " << i;
+  }
+}
+
+TEST_F(Unattended, BuffersComeBackWhileTheThreadIsBusyWithOthers) {
+  std::atomic<bool> over{false};
+  Pair busy, pair;
+  const Thread other([&] {
+    while (!over) lend_once(busy);
+  });
+  const OnLeaving leave([&] { over = true; });
+  for (int i = 0; i < 1000; ++i) {
+    lend_once(pair);
+    ASSERT_TRUE(all_comes_back(pair.here)) << "round " << i;
   }
 }
 
