@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/leases.hpp"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
-#include <array>
-#include <cerrno>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
-#include <mutex>
-#include <new>
-#include <string>
-#include <system_error>
-#include <thread>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/file_closer.hpp"
 #include "base/forks.hpp"
-#include "base/library_thread.hpp"
-#include "base/linger.hpp"
 #include "base/never_ends.hpp"
+#include "ipc/attendant.hpp"
 #include "ipc/file_pairs.hpp"
 #include "ipc/lent_out.hpp"
 #include "memory/lent.hpp"
@@ -29,7 +18,6 @@
 #include "stream/release_queue.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
-#include "weir/spi/sync.hpp"
 
 namespace weir::detail {
 namespace {
@@ -43,18 +31,16 @@ struct Lease {
   std::list<Lease>::iterator self{};
 };
 
-void watch(const spi::UniqueFd& epoll, int file, std::uint32_t events, Lease* lease) {
-  epoll_event event{};
-  event.events = events;
-  event.data.ptr = lease;
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, file, &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
-}
-
-// One thread waits for all leases to end. The thread and its files exist while there are leases.
-class Leases {
-  using Lock = std::unique_lock<std::mutex>;
-
+// One thread waits for all leases to end.
+class Leases final : public Attendant {
  public:
+  Leases() noexcept
+      : Attendant({.purpose = purpose,
+                   .thread = "weir leases",
+                   .no_thread = "no thread to wait for its end",
+                   .wait = "lease: epoll_wait",
+                   .lost = "memory that other processes opened is not used again"}) {}
+
   spi::UniqueFd grant(Buffer buffer, std::vector<Buffer> more = {}) {
     auto [mine, theirs] = make_pipe(purpose);
     std::list<Lease> one;  // destroyed without the lock if this throws
@@ -62,23 +48,21 @@ class Leases {
     Lease& lease = one.front();
     lease.self = one.begin();
     const Lock lock(mutex_);
-    if (!epoll_) start();
-    watch(epoll_, lease.end.get(), 0, &lease);  // reports a hang-up always, and written bytes never
+    need_thread();
+    constexpr std::uint32_t hang_up = 0;  // is reported always, and written bytes never
+    const int error = files().add(lease.end.get(), hang_up, reinterpret_cast<std::uintptr_t>(&lease));
+    if (error != 0) fail_descriptor(purpose, "epoll_ctl", error);
     granted_.splice(granted_.end(), one);
     return std::move(theirs);
   }
 
   bool settle() {
     Lock lock(mutex_);
-    if (!to_ask()) return false;
+    if (!is_elsewhere()) return false;
     lock.unlock();
     settle_closes();  // so that this process's own copies are closed
     lock.lock();
-    if (!to_ask()) return false;
-    const auto mine = ++asked_;
-    if (::eventfd_write(bell_.get(), 1) != 0) return false;
-    answered_.wait(lock, [&] { return answer_ >= mine; });
-    return true;
+    return is_elsewhere() && await_round(lock);
   }
 
   void list(LentList& lent) {
@@ -95,110 +79,34 @@ class Leases {
     return granted_.size();
   }
 
-  // The child does not have the thread. The leases remain the parent's, and so do the buffers that they keep.
-  void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::before) return mutex_.lock();
-    if (moment == spi::ForkMoment::child) {
-      static auto& of_parents = *new std::list<Lease>;
-      of_parents.splice(of_parents.end(), granted_);
-      epoll_.reset();
-      bell_.reset();
-      watcher_ = {};
-      new (&answered_) std::condition_variable;  // the old one counts waiters that exist only in the parent
-    }
-    mutex_.unlock();
-  }
-
  private:
-  [[nodiscard]] bool to_ask() const noexcept { return epoll_ && watcher_ != std::this_thread::get_id(); }
+  [[nodiscard]] bool is_idle() const noexcept override { return granted_.empty(); }
 
-  void start() {
-    spi::UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-    if (!epoll) fail_descriptor(purpose, "epoll_create1", errno);
-    spi::UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!bell) fail_descriptor(purpose, "eventfd", errno);
-    watch(epoll, bell.get(), EPOLLIN, nullptr);
-    try {
-      std::thread watcher([this] { run(); });  // it begins once it gets the lock
-      watcher_ = watcher.get_id();
-      watcher.detach();
-    } catch (const std::system_error& error) {
-      throw Error(error.code(), std::string("lease: no thread to wait for its end: ") + error.what());
-    }
-    epoll_ = std::move(epoll);
-    bell_ = std::move(bell);
+  // The leases remain the parent's, and so do the buffers that they keep.
+  void leave_to_parent() noexcept override {
+    static auto& of_parents = *new std::list<Lease>;
+    of_parents.splice(of_parents.end(), granted_);
   }
 
-  void run() noexcept {
-    sync::name_thread("weir leases");
-    std::array<epoll_event, 64> events;
-    constexpr int most = static_cast<int>(events.size());
-    const int linger_now = static_cast<int>(linger.load().count());  // milliseconds
-    const LibraryThread mark;
+  void serve(std::span<const epoll_event> ready, bool, Lock& lock) noexcept override {
     const auto process = fork_generation;
-    Lock lock(mutex_);
-    for (int timeout = linger_now;;) {
-      const auto asked = asked_;  // read before the kernel is asked
-      const int epoll = epoll_.get();
-      lock.unlock();
-      const int count = ::epoll_wait(epoll, events.data(), most, timeout);
-      const int error = errno;
-      lock.lock();
-      for (int i = 0; i < count && fork_generation == process; ++i) {
-        end(static_cast<Lease*>(events[static_cast<std::size_t>(i)].data.ptr), lock);
-      }
-      if (fork_generation != process) return;  // the end of a buffer called fork(), and this is the child
-      if (count < 0 && error != EINTR) return give_up(error, lock);
-      const bool looked = count >= 0 && count < most;
-      const bool answers = looked && asked != answer_;
-      if (answers) {
-        answer_ = asked;
-        answered_.notify_all();
-      }
-      if (granted_.empty() && asked_ == answer_ && (count == 0 || answers)) break;
-      timeout = asked_ != answer_ ? 0 : granted_.empty() ? linger_now : -1;
+    for (const epoll_event& event : ready) {
+      end(*reinterpret_cast<Lease*>(event.data.u64), lock);
+      if (fork_generation != process) return;
     }
-    epoll_.reset();
-    bell_.reset();
-    watcher_ = {};
   }
 
-  // Called when somebody has closed files that belong to this class. Memory that is leased stays leased.
-  void give_up(int error, Lock& lock) noexcept {
-    answer_ = asked_;
-    answered_.notify_all();
-    (void)epoll_.release();
-    (void)bell_.release();
-    watcher_ = {};
-    lock.unlock();
-    report({{error, std::generic_category()},
-            "lease: epoll_wait",
-            "memory that other processes opened is not used again"});
-  }
-
-  void end(Lease* ended, Lock& lock) noexcept {
-    if (!ended) {
-      eventfd_t rings = 0;
-      (void)::eventfd_read(bell_.get(), &rings);
-      return;
-    }
-    // Closing the file is not enough, because a forked child may have a copy.
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ended->end.get(), nullptr);
+  void end(Lease& ended, Lock& lock) noexcept {
+    files().remove(ended.end.get());  // closing the file is not enough, because a forked child may have a copy
     const Returning returning;
     std::list<Lease> over;
-    over.splice(over.end(), granted_, ended->self);
+    over.splice(over.end(), granted_, ended.self);
     lock.unlock();
     over.clear();
     lock.lock();
   }
 
-  std::mutex mutex_;
   std::list<Lease> granted_;
-  spi::UniqueFd epoll_;  // exists while the thread does
-  spi::UniqueFd bell_;
-  std::thread::id watcher_;
-  std::condition_variable answered_;
-  std::uint64_t asked_ = 0, answer_ = 0;
 };
 
 Leases& leases() { return never_ends<Leases>(); }

@@ -2,7 +2,6 @@
 #include "ipc/names/host.hpp"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,11 +25,10 @@ constexpr int at_once = 16;  // connections that are taken before others are ser
 constexpr std::chrono::milliseconds rest{
     100};  // before the next attempt to take a connection for which there was no file
 
-void set_event(int epoll, int how, int file, std::uint32_t wanted) {
-  epoll_event event{};
-  event.events = wanted;
-  event.data.fd = file;
-  if (::epoll_ctl(epoll, how, file, &event) != 0) fail_descriptor(purpose, "epoll_ctl", errno);
+std::uint64_t key(int file) noexcept { return static_cast<std::uint64_t>(file); }
+
+void check(int error) {
+  if (error != 0) fail_descriptor(purpose, "epoll_ctl", error);
 }
 
 }  // namespace
@@ -40,13 +38,10 @@ Host::Host(const std::string& path, const ipc::ServerOptions& options, const Dir
       own_user_(::geteuid()),
       directory_(directory),
       ledger_(ledger),
-      listener_(path, std::ranges::any_of(options.users, [](std::uint32_t user) { return user != ::geteuid(); })),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      listener_(path, std::ranges::any_of(options.users, [](std::uint32_t user) { return user != ::geteuid(); })) {
   try {
-    if (!epoll_ || !bell_) fail_descriptor(purpose, epoll_ ? "eventfd" : "epoll_create1", errno);
-    set_event(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), EPOLLIN);
-    set_event(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
+    files_ = FileSet::make(purpose);
+    check(files_.add(listener_.get(), EPOLLIN, key(listener_.get())));
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
     listener_.remove();
@@ -61,39 +56,30 @@ Host::~Host() {
   listener_.remove();
 }
 
-void Host::ring() noexcept { (void)::eventfd_write(bell_.get(), 1); }
+void Host::ring() noexcept { (void)files_.ring(); }
 
 // The child has neither the thread nor a part in the server.
 void Host::fork(spi::ForkMoment moment) noexcept {
   if (moment != spi::ForkMoment::child) return;
   listener_.forget();
-  epoll_.reset();
-  bell_.reset();
+  files_.reset();
 }
 
 void Host::run() noexcept {
   sync::name_thread("weir names");
   const LibraryThread mark;
-  std::array<epoll_event, 64> events;
+  std::array<epoll_event, 64> room;
   while (!ends_.load()) {
-    const int count =
-        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
-    if (count < 0 && errno != EINTR) {
-      report({{errno, std::generic_category()}, "ipc::Server: epoll_wait", "nobody is served any more"});
+    const auto ready = files_.wait(room, milliseconds_to_wait());
+    if (ready.error != 0) {
+      report({{ready.error, std::generic_category()}, "ipc::Server: epoll_wait", "nobody is served any more"});
       break;
     }
-    for (int i = 0; i < count && !ends_.load(); ++i) {
-      const auto& event = events[static_cast<std::size_t>(i)];
-      const int file = event.data.fd;
-      if (file == bell_.get()) {
-        eventfd_t rings = 0;
-        (void)::eventfd_read(file, &rings);
-        tell_news();
-      } else if (file == listener_.get()) {
-        accept_some();
-      } else {
-        answer(file, event.events);
-      }
+    if (ready.rung && !ends_.load()) tell_news();
+    for (const epoll_event& event : ready.events) {
+      if (ends_.load()) break;
+      const int file = static_cast<int>(event.data.u64);
+      file == listener_.get() ? accept_some() : answer(file, event.events);
     }
     end_silent();
     if (!accepts_ && channel::Clock::now() >= accepts_again_) watch_listener(true);
@@ -128,7 +114,8 @@ void Host::answer(int file, std::uint32_t events) noexcept {
   if (at == visitors_.end()) return;
   Visitor& visitor = *at->second;
   try {
-    if (visitor.attend((events & ~std::uint32_t{EPOLLOUT}) != 0)) return watch(visitor, EPOLL_CTL_MOD);
+    if (visitor.attend((events & ~std::uint32_t{EPOLLOUT}) != 0))
+      return check(files_.change(file, visitor.wanted(), key(file)));
   } catch (const std::exception&) {  // the client broke the protocol, has left, or there is no memory to serve it
   }
   const auto client = visitor.session().client();
@@ -147,14 +134,9 @@ void Host::tell_news() noexcept {
   for (const int file : subscribed) answer(file, EPOLLOUT);
 }
 
-void Host::watch(Visitor& visitor, int how) { set_event(epoll_.get(), how, visitor.socket(), visitor.wanted()); }
-
 void Host::watch_listener(bool wanted) noexcept {
-  try {
-    set_event(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), wanted ? std::uint32_t{EPOLLIN} : 0);
-    accepts_ = wanted;
-  } catch (const std::exception&) {  // stays as it is
-  }
+  const std::uint32_t events = wanted ? std::uint32_t{EPOLLIN} : 0;
+  if (files_.change(listener_.get(), events, key(listener_.get())) == 0) accepts_ = wanted;  // else it stays as it is
   accepts_again_ = channel::Clock::now() + rest;
 }
 
@@ -195,7 +177,7 @@ void Host::admit(spi::UniqueFd socket) {
         std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
                                   channel::Clock::now() + options_.patience);
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
-    watch(added, EPOLL_CTL_ADD);
+    check(files_.add(file, added.wanted(), key(file)));
   } catch (...) {
     ledger_.leave(client);
     throw;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ipc/channel/deadline.hpp"
+#include "ipc/file_set.hpp"
 #include "ipc/names/address.hpp"
 #include "ipc/names/directory.hpp"
 #include "ipc/names/ledger.hpp"
@@ -44,7 +45,6 @@ class Host {
   void admit(spi::UniqueFd socket);
   [[nodiscard]] bool may_connect(std::uint32_t user) const noexcept;
   void end_silent() noexcept;
-  void watch(Visitor& visitor, int how);
   void watch_listener(bool wanted) noexcept;
   void tell_news() noexcept;
 
@@ -53,7 +53,7 @@ class Host {
   const Directory& directory_;
   Ledger& ledger_;
   Listener listener_;
-  spi::UniqueFd epoll_, bell_;
+  FileSet files_;
   std::map<int, std::unique_ptr<Visitor>> visitors_;  // by socket
   bool accepts_ = true;
   channel::Clock::time_point accepts_again_{};  // after there was no file left for a client
