@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "channel_processes.hpp"
 #include "gate.hpp"
 #include "spawn.hpp"
 #include "weir/channel.hpp"
 #include "weir/device.hpp"
-#include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace {
@@ -28,11 +28,6 @@ using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
 constexpr std::chrono::seconds limit{30};
-
-ipc::Channel connect() {
-  const ipc::Descriptor carrier = ipc::receive(lines, limit);
-  return ipc::Channel(carrier.fds().front().duplicate());
-}
 
 std::string rewrite(ipc::Channel& channel, std::size_t count, const Stream& stream) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -103,7 +98,7 @@ std::string late(ipc::Channel& channel, std::size_t count, const Stream& stream)
 }
 
 std::string run(const std::string& mode, const Stream& stream, std::size_t count) {
-  ipc::Channel channel = connect();
+  ipc::Channel channel = channel_to_parent();
   if (mode == "rewrite") return rewrite(channel, count, stream);
   if (mode == "read") return read_only(channel, count, stream);
   if (mode == "hold") return hold(channel, count, stream);
