@@ -25,6 +25,14 @@ void Cells::touch(const Range& range, std::size_t agent, std::uint32_t step) {
   accesses_.push_back({range, agent, step});
 }
 
+void Cells::lose(std::size_t agent, std::uint32_t done) {
+  for (const Access& access : accesses_) {
+    if (access.agent != agent || access.step <= done || !access.range.write) continue;
+    std::fill(values_.begin() + static_cast<std::ptrdiff_t>(access.range.begin),
+              values_.begin() + static_cast<std::ptrdiff_t>(access.range.end), anything);
+  }
+}
+
 std::vector<Cell> Cells::get(std::size_t begin, std::size_t end) const {
   return {values_.begin() + static_cast<std::ptrdiff_t>(begin),
           values_.begin() + static_cast<std::ptrdiff_t>(end)};

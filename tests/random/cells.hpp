@@ -29,6 +29,8 @@ class Cells {
   [[nodiscard]] std::vector<std::size_t> unordered(const Range& range, const Clock& known) const;
   /// The agent's `step` touches the range, after everything that conflicts.
   void touch(const Range& range, std::size_t agent, std::uint32_t step);
+  /// The agent is gone after its step `done`: what it was to write later may be there or not.
+  void lose(std::size_t agent, std::uint32_t done);
 
   [[nodiscard]] std::size_t size() const { return values_.size(); }
 

@@ -15,6 +15,7 @@ class Clock {
   [[nodiscard]] bool covers(std::size_t agent, std::uint32_t step) const {
     return agent < steps_.size() && steps_[agent] >= step;
   }
+  [[nodiscard]] std::uint32_t of(std::size_t agent) const { return agent < steps_.size() ? steps_[agent] : 0; }
   void set(std::size_t agent, std::uint32_t step) {
     if (steps_.size() <= agent) steps_.resize(agent + 1);
     steps_[agent] = step;

@@ -25,6 +25,35 @@ class Draft {
   /// A number that no object has.
   Number fresh() { return ++last_; }
 
+  /// A range of a buffer, which has that many bytes.
+  struct Part {
+    std::size_t offset, bytes;
+  };
+  Part some_part(std::size_t size) {
+    if (size < 2 || random.chance(50)) return {0, size};
+    const std::size_t offset = random.below(size);
+    return {offset, random.between(1, size - offset)};
+  }
+
+  /// Write into part of a buffer, in some way.
+  void put(int process, Number buffer, Part part, Number stream) {
+    if (random.chance(60)) {
+      offer(process, Verb::write, {buffer, part.offset, part.bytes, fresh(), stream}, {}, stream);
+      return;
+    }
+    static const std::vector<std::size_t> widths{1, 2, 4, 8};
+    const std::size_t width = random.pick(widths);
+    const std::size_t bytes = part.bytes / width * width;
+    if (bytes > 0)
+      offer(process, Verb::fill, {buffer, part.offset, bytes, width, fresh(), stream}, {}, stream);
+  }
+
+  /// Close a gate, if one is left.
+  std::optional<Number> new_gate(int process) {
+    if (gates_ == most_gates || !offer(process, Verb::gate, {gates_})) return {};
+    return gates_++;
+  }
+
   // One of those that are there, or none.
   template <class Wanted>
   std::optional<Number> some_stream(int process, Wanted&& wanted) {
@@ -82,7 +111,7 @@ class Draft {
     return random.pick(found);
   }
 
-  Number last_ = 0;
+  Number last_ = 0, gates_ = 0;
 };
 
 }  // namespace weir::test::random

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "channel_writer.hpp"
 #include "draft.hpp"
 
 namespace weir::test::random {
@@ -17,26 +18,21 @@ class Generator : private Draft {
     begin();
     const std::size_t length = random.between(15, 90);
     // Most choices find nothing to act on now and then; the bound is never met by a healthy generator.
-    for (std::size_t tries = 0; program.size() < length && tries < 40 * length; ++tries) step();
+    for (std::size_t tries = 0; program.size() < length && tries < 40 * length; ++tries) {
+      if (mortal_ && !model.alone && program.size() > length / 2 && random.chance(20)) channel_.die();
+      step();
+    }
     return std::move(program);
   }
 
  private:
-  int some_process() { return two_ && random.chance(40) ? 1 : 0; }
+  int some_process() { return two_ && !model.alone && random.chance(40) ? 1 : 0; }
   bool for_host(Number buffer) const { return block(buffer).traits.info.host_accessible; }
   std::size_t some_size() { return random.chance(70) ? random.pick(sizes_) : random.between(1, 5000); }
 
-  struct Part {
-    std::size_t offset, bytes;
-  };
-  Part some_part(std::size_t size) {
-    if (size < 2 || random.chance(50)) return {0, size};
-    const std::size_t offset = random.below(size);
-    return {offset, random.between(1, size - offset)};
-  }
-
   void begin() {
     two_ = random.chance(35);
+    mortal_ = two_ && random.chance(5);  // another process has to be started then, which costs as much as many programs
     for (std::size_t i = 0; i < 3; ++i) sizes_.push_back(random.pick(all_sizes));
     if (random.chance(4)) sizes_.push_back((std::size_t{8} << 20U) + 4099);  // more than a staging piece
     if (random.chance(5)) sizes_.push_back(0);
@@ -67,7 +63,8 @@ class Generator : private Draft {
         Choice{4, &Generator::hold},       Choice{1, &Generator::drop},
         Choice{1, &Generator::trim},       Choice{1, &Generator::make_stream},
         Choice{5, &Generator::tensor},     Choice{6, &Generator::descriptor},
-        Choice{1, &Generator::meet},       Choice{1, &Generator::make_resource}};
+        Choice{1, &Generator::meet},       Choice{1, &Generator::make_resource},
+        Choice{14, &Generator::channel}};
     unsigned total = 0;
     for (const Choice& choice : choices) total += choice.weight;
     auto rest = static_cast<unsigned>(random.below(total));
@@ -83,13 +80,25 @@ class Generator : private Draft {
     offer(process, Verb::stream, {fresh()}, {random.pick(memories_).device.id()});
   }
 
+  // What two processes share is shared often.
+  const Memory& some_memory() {
+    const Memory* memory = &random.pick(memories_);
+    if (!two_ || random.chance(50)) return *memory;
+    const bool of_host = random.chance(50);
+    for (int tries = 0; tries < 40; ++tries) {
+      if (memory->exportable && (!of_host || memory->device.backend() == "host")) break;
+      memory = &random.pick(memories_);
+    }
+    return *memory;
+  }
+
   void make_resource(int process) {
-    const Memory& memory = random.pick(memories_);
-    const std::string mode = memory.exportable || random.chance(20) ? "fresh"
-                             : random.chance(40)                    ? "passed"
-                             : random.chance(40)                    ? "ordered"
-                             : random.chance(40)                    ? "pool_passed"
-                                                                    : "pool_ordered";
+    const Memory& memory = some_memory();
+    const std::string mode = random.chance(memory.exportable ? 40 : 20)       ? "fresh"
+                             : !memory.exportable && random.chance(40)        ? "passed"
+                             : !memory.exportable && random.chance(40)        ? "ordered"
+                             : random.chance(40)                              ? "pool_passed"
+                                                                              : "pool_ordered";
     offer(process, Verb::resource, {fresh()},
           {memory.device.id(), std::string(to_string(memory.info.kind)),
            memory.exportable ? "exportable" : "plain", mode});
@@ -106,18 +115,6 @@ class Generator : private Draft {
     if (!offer(process, Verb::alloc, {buffer, resource, bytes, random.chance(90) ? 256U : 8192U, stream}))
       return;
     if (random.chance(90)) put(process, buffer, {0, bytes}, stream);
-  }
-
-  void put(int process, Number buffer, Part part, Number stream) {
-    if (random.chance(60)) {
-      offer(process, Verb::write, {buffer, part.offset, part.bytes, fresh(), stream}, {}, stream);
-      return;
-    }
-    static const std::vector<std::size_t> widths{1, 2, 4, 8};
-    const std::size_t width = random.pick(widths);
-    const std::size_t bytes = part.bytes / width * width;
-    if (bytes > 0)
-      offer(process, Verb::fill, {buffer, part.offset, bytes, width, fresh(), stream}, {}, stream);
   }
 
   void access(int process) {
@@ -280,11 +277,9 @@ class Generator : private Draft {
   }
 
   void close_gate(int process) {
-    if (gates_ == most_gates) return;
-    const Number gate = gates_;
-    if (!offer(process, Verb::gate, {gate})) return;
-    ++gates_;
-    if (const auto stream = free_stream(process)) offer(process, Verb::hold, {*stream, gate});
+    const auto gate = new_gate(process);
+    if (!gate) return;
+    if (const auto stream = free_stream(process)) offer(process, Verb::hold, {*stream, *gate});
   }
 
   void open_gate(int process) {
@@ -312,7 +307,7 @@ class Generator : private Draft {
   }
 
   void meet(int process) {
-    if (two_) offer(process, Verb::meet, {});
+    if (two_ && !model.alone) offer(process, Verb::meet, {});
   }
 
   void tensor(int process) {
@@ -348,10 +343,14 @@ class Generator : private Draft {
     if (!stream) stream = some_stream(process);
     if (!buffer || !stream) return;
     if (random.chance(60)) put(process, *buffer, some_part(handle(*buffer).size), *stream);
-    const int to = two_ && random.chance(75) ? 1 - process : process;
+    const int to = two_ && !model.alone && random.chance(75) ? 1 - process : process;
     const Number sent = fresh();
     if (!offer(process, Verb::send, {sent, *buffer, *stream, static_cast<Number>(to)})) return;
     if (random.chance(60)) receive(to, sent);
+  }
+
+  void channel(int process) {
+    if (two_) channel_.step(process);
   }
 
   /// On a stream that nothing but the sender's point holds back.
@@ -368,8 +367,8 @@ class Generator : private Draft {
 
   const std::vector<Memory>& memories_;
   std::vector<std::size_t> sizes_;
-  bool two_ = false;
-  Number gates_ = 0;
+  bool two_ = false, mortal_ = false;
+  ChannelWriter channel_{*this};
 };
 
 }  // namespace

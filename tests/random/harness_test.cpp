@@ -83,6 +83,43 @@ TEST(ModelRefuses, OtherProcessesWithoutAMeeting) {
   EXPECT_EQ(refusal(both + "1 write b10 0 64 8 s6\n1 sync s6\n0 meet\n0 read b8 0 64 s1\n"), "");
 }
 
+TEST(ModelRefuses, WhatAChannelDoesNotCarry) {
+  const std::string both = scene +
+                           "1 stream s6 host:0\n0 resource r7 host:0 shared exportable pool_passed\n"
+                           "0 alloc b8 r7 64 256 s1\n0 write b8 0 64 8 s1\n0 connect c9 4\n"
+                           "0 pack p10 c9 b8 11 read_only\n0 post c9 s1\n";
+  const std::string take = "1 take b12 p10 s6\n";
+  EXPECT_EQ(refusal(both + take + "1 read b12 0 64 s6\n"), "");
+  EXPECT_NE(refusal(both + take + "1 write b12 0 64 9 s6\n"), "");
+  EXPECT_NE(refusal(both + take + take), "");
+  EXPECT_NE(refusal(both + "0 take b12 p10 s1\n"), "");
+  EXPECT_EQ(refusal(both + "0 hang c9\n" + take), "");
+  EXPECT_NE(refusal(both + "1 hang c9\n" + take), "");
+  EXPECT_NE(refusal(both + "1 hang c9\n0 pack p13 c9 b8 14 writable\n"), "");
+  EXPECT_NE(refusal(both + "0 pack p13 c9 b4 14 writable\n"), "");
+  std::string more = both;
+  for (const char* number : {"13", "14", "15"}) more += std::string("0 pack p") + number + " c9 b8 1 writable\n";
+  EXPECT_NE(refusal(more + "0 post c9 s1\n"), "") << "three of four may be under way";
+  EXPECT_EQ(refusal(more + take + "0 post c9 s1\n"), "");
+  EXPECT_NE(refusal(more + "1 take b16 p13 s6\n"), "");
+}
+
+TEST(ModelRefuses, WhatTheDeadLeaveUndone) {
+  const std::string behind =
+      "0 stream s1 host:0\n1 stream s2 host:0\n1 resource r3 host:0 shared exportable fresh\n"
+      "1 alloc b4 r3 64 256 s2\n1 gate g0\n1 hold s2 g0\n1 write b4 0 64 5 s2\n"
+      "1 connect c6 4\n1 pack p7 c6 b4 8 writable\n1 post c6 s2\n";
+  EXPECT_EQ(refusal(behind + "1 die\n0 miss p7 s1\n"), "");
+  EXPECT_NE(refusal(behind + "1 die\n0 take b9 p7 s1\n"), "");
+  EXPECT_NE(refusal(behind + "0 take b9 p7 s1\n1 die\n"), "");
+  EXPECT_NE(refusal(behind + "0 miss p7 s1\n"), "");
+  EXPECT_EQ(refusal(behind + "1 open g0\n1 sync s2\n0 take b9 p7 s1\n1 die\n0 read b9 0 64 s1\n"), "");
+  EXPECT_NE(refusal(behind + "1 open g0\n0 take b9 p7 s1\n1 die\n"), "") << "nobody knows that it was written";
+  EXPECT_NE(refusal(behind + "1 die\n1 sync s2\n"), "");
+  EXPECT_NE(refusal(behind + "1 die\n0 meet\n"), "");
+  EXPECT_NE(refusal(behind + "0 die\n"), "");
+}
+
 TEST(ModelRefuses, WaitingBehindAClosedGate) {
   EXPECT_NE(refusal(scene + "0 sync s2\n"), "");
   EXPECT_NE(refusal(scene + "0 record e5 s2\n0 await e5\n"), "");

@@ -3,9 +3,19 @@
 
 #include <sys/socket.h>
 
+#include <utility>
+#include <vector>
+
+#include "bytes.hpp"
 #include "spawn.hpp"
 
 namespace weir::test::random {
+namespace {
+
+/// What comes for a later line.
+bool is_luggage(const std::string& line) { return line.starts_with("parcel ") || line.starts_with("socket "); }
+
+}  // namespace
 
 void Link::say(const std::string& line) {
   try {
@@ -20,12 +30,27 @@ void Link::send(std::uint64_t parcel, const ipc::Descriptor& descriptor) {
   ipc::send(socket_, descriptor);
 }
 
+void Link::send_socket(std::uint64_t channel, spi::UniqueFd socket) {
+  say("socket " + std::to_string(channel));
+  std::vector<spi::UniqueFd> files;
+  files.push_back(std::move(socket));
+  ipc::send(socket_, ipc::Descriptor(Bytes(ipc::Descriptor::size), std::move(files)));
+}
+
 std::string Link::next() {
-  std::string line = read_line(socket_);
+  std::string line = read();
   if (line.empty()) throw PeerFailed("the other process ended");
+  return line;
+}
+
+std::string Link::read() {
+  std::string line = read_line(socket_);
   if (line.starts_with("failed ")) throw PeerFailed(line.substr(7));
   if (line.starts_with("parcel ")) {
     parcels_.emplace(std::stoull(line.substr(7)), ipc::receive(socket_, std::chrono::seconds{30}));
+  }
+  if (line.starts_with("socket ")) {
+    sockets_.emplace(std::stoull(line.substr(7)), ipc::receive(socket_, std::chrono::seconds{30}));
   }
   return line;
 }
@@ -33,10 +58,26 @@ std::string Link::next() {
 ipc::Descriptor Link::receive(std::uint64_t parcel) {
   while (parcels_.count(parcel) == 0) {
     const std::string line = next();
-    if (!line.starts_with("parcel ")) throw PeerFailed("the other process said " + line + " before a parcel");
+    if (!is_luggage(line)) throw PeerFailed("the other process said " + line + " before a parcel");
   }
   auto found = parcels_.extract(parcel);
   return std::move(found.mapped());
+}
+
+spi::UniqueFd Link::receive_socket(std::uint64_t channel) {
+  while (sockets_.count(channel) == 0) {
+    const std::string line = next();
+    if (!is_luggage(line)) throw PeerFailed("the other process said " + line + " before a socket");
+  }
+  return sockets_.extract(channel).mapped().fds().front().duplicate();
+}
+
+void Link::await_death() {
+  for (;;) {
+    const std::string line = read();
+    if (line.empty()) return;
+    if (!is_luggage(line)) throw PeerFailed("the other process said " + line + " instead of dying");
+  }
 }
 
 void Link::meet(std::size_t place) {
@@ -44,7 +85,7 @@ void Link::meet(std::size_t place) {
   say(words);
   std::string line;
   do line = next();
-  while (line.starts_with("parcel "));
+  while (is_luggage(line));
   if (line != words) throw PeerFailed("the other process said " + line + " instead of " + words);
 }
 

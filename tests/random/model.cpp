@@ -53,6 +53,7 @@ Model::Resource& Model::Step::resource(std::size_t argument) const {
 
 Range Model::Step::range(const Handle& handle, std::size_t offset, std::size_t bytes, bool write) const {
   require(offset <= handle.size && bytes <= handle.size - offset, "outside of the buffer");
+  require(!write || !block(handle).traits.read_only, "the memory is read-only");
   return {handle.offset + offset, handle.offset + offset + bytes, write};
 }
 
@@ -113,9 +114,10 @@ std::size_t Model::Step::allocate(std::size_t bytes, std::size_t home, const Tra
 }
 
 // Memory must not come to an end before work that weir was not told of.
-void Model::Step::require_covered(const Handle& handle, std::optional<std::size_t> closing_on) const {
+void Model::Step::require_covered(const Handle& handle, std::optional<std::size_t> closing_on,
+                                  std::size_t going) const {
   const Block& mine = block(handle);
-  if (mine.owners > 1) return;
+  if (mine.owners > going) return;
   for (const auto& [user, step] : mine.untold) {
     require(closing_on == user || m_.agents[host()].now.clock.covers(user, step),
             "a use that nobody was told of");

@@ -5,6 +5,8 @@
 // gate that it must open itself. The order of the text is one of the possible orders of a program without
 // refused steps, so its bytes are those of playing the lines one after another.
 
+#include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +31,7 @@ struct Traits {
   KindInfo info;
   bool exportable = false;
   bool external = false;  ///< imported: copies of it come from the device's default resource
+  bool read_only = false;
 };
 
 class Model {
@@ -60,6 +63,7 @@ class Model {
     std::map<std::size_t, std::uint32_t> uses = {};    ///< recorded by weir, on other streams than home
     std::map<std::size_t, std::uint32_t> untold = {};  ///< not recorded yet
     bool late_uses = false;                            ///< a deleter records one on some thread
+    bool borrowed = false;                             ///< came over a channel
   };
   struct Handle {
     int process;
@@ -88,6 +92,31 @@ class Model {
     Moment ready;
     Clock sender;
     bool received = false;
+    bool unsure = false;  ///< the sender died, and nobody knows whether its work was complete
+  };
+  /// Sent over a channel, or packed to be sent.
+  struct Shipment : Parcel {
+    std::uint64_t channel = 0;
+    std::uint64_t seed = 0;  ///< of the payload
+    std::size_t block = 0;   ///< index, at the sender
+    bool never = false;      ///< the sender died before a gate that its work stands behind
+  };
+  struct Channel {
+    struct End {
+      bool hung = false;
+      std::vector<std::uint64_t> packed = {};
+      std::deque<std::uint64_t> coming = {};  ///< shipments to this end that nobody has taken
+    };
+    std::uint64_t window = 0;
+    std::array<End, 2> ends = {};  ///< of the processes
+    /// How many can be sent to that end without waiting for steps that come later. Of the credit that a sender has got
+    /// back, it may not have heard of a quarter of the window.
+    [[nodiscard]] std::size_t room(int to) const {
+      const auto used = ends[static_cast<std::size_t>(to)].coming.size();
+      const auto all = static_cast<std::size_t>(window - window / 4);
+      return used < all ? all - used : 0;
+    }
+    [[nodiscard]] bool open() const { return !ends[0].hung && !ends[1].hung; }
   };
 
   Model();
@@ -115,6 +144,9 @@ class Model {
   std::map<std::uint64_t, Gate> gates;
   std::map<std::uint64_t, Tensor> tensors;
   std::map<std::uint64_t, Parcel> parcels;
+  std::map<std::uint64_t, Channel> channels;
+  std::map<std::uint64_t, Shipment> shipments;
+  bool alone = false;  ///< process 1 is dead
 
  private:
   class Step;

@@ -11,6 +11,7 @@
 #include "settle.hpp"
 #include "sink.hpp"
 #include "weir/dlpack.hpp"
+#include "weir/leases.hpp"
 #include "weir/pool.hpp"
 #if WEIR_HAS_VULKAN
 #include "weir/vulkan.hpp"
@@ -21,7 +22,9 @@ namespace {
 
 // Segments so small that programs fill several.
 ResourcePtr pool_over(ResourcePtr upstream, ReusePolicy reuse) {
-  return make_pool(std::move(upstream), {.segment_bytes = std::size_t{16} << 10, .reuse = reuse});
+  const bool exportable = upstream->is_exportable();
+  return make_pool(std::move(upstream),
+                   {.segment_bytes = std::size_t{16} << 10, .reuse = reuse, .exportable = exportable});
 }
 
 // Mapped memory need not be coherent; the host itself may use a GPU API, unlike a host function.
@@ -50,13 +53,15 @@ void require_silence() {
 #endif
 }
 
+bool is_of_both(const Op& op) { return op.verb == Verb::meet || op.verb == Verb::connect || op.verb == Verb::die; }
+
 }  // namespace
 
 void Player::play() {
   try {
     for (line_ = 0; line_ < program_.size(); ++line_) {
       const Op& op = program_[line_];
-      if (op.process == process_ || op.verb == Verb::meet) at(to_text(op));
+      if (op.process == process_ || is_of_both(op)) at(to_text(op));
       try {
         model_.apply(op);
       } catch (const Undefined& undefined) {
@@ -64,6 +69,10 @@ void Player::play() {
       }
       if (op.verb == Verb::meet) {
         meet();
+      } else if (op.verb == Verb::connect) {
+        connect(op);
+      } else if (op.verb == Verb::die) {
+        see_death();
       } else if (op.process == process_) {
         if (!std::exchange(lose_next_, false)) take(op);
       }
@@ -72,6 +81,9 @@ void Player::play() {
   } catch (const PeerFailed&) {
     throw;
   } catch (const std::exception& error) {
+    if (const auto* of_weir = dynamic_cast<const Error*>(&error); link_ && of_weir && of_weir->code() == Errc::peer_gone) {
+      link_->await_death();  // throws what the other process says, if it failed
+    }
     const std::string why = "process " + std::to_string(process_) + ", " + where_ + ": " + error.what();
     if (link_) link_->fail(why);
     throw std::runtime_error(why);
@@ -111,6 +123,11 @@ void Player::take(const Op& op) {
     case Verb::look:
     case Verb::send:
     case Verb::receive: return take_tensor(op);
+    case Verb::pack:
+    case Verb::post:
+    case Verb::take:
+    case Verb::miss:
+    case Verb::hang: return take_channel(op);
     default: return take_memory(op);
   }
 }
@@ -255,6 +272,7 @@ void Player::take_tensor(const Op& op) {
 }
 
 void Player::meet() {
+  if (model_.alone) return check_finished();
   if (link_) link_->meet(++meetings_);
   check_finished();
 }
@@ -276,11 +294,15 @@ void Player::finish() {
     all.bytes = read(buffer, last);
     check(all);
   }
+  ask_dead_peer();
   at("close everything");
   meet();
+  packed_.clear();
+  channels_.clear();
   buffers_.clear();
   tensors_.clear();
   parcels_.clear();
+  if (link_) link_->forget();
   streams_.clear();
   resources_.clear();
   await_deleters();
@@ -291,12 +313,12 @@ void Player::finish() {
   require_silence();
   at("end");
   meet();
-  if (link_) link_->forget();
 }
 
 // What a host function on a GPU's stream owned may end after the stream says that it is over, on a thread of the
 // library. Once nothing is live, one trim() gives everything back.
 void Player::give_back(MemoryResource& resource) {
+  (void)ipc::wait_for_returns(resource);
   constexpr std::chrono::seconds certainly_wrong{10};
   const auto deadline = std::chrono::steady_clock::now() + certainly_wrong;
   for (;;) {

@@ -13,6 +13,7 @@
 #include "link.hpp"
 #include "model.hpp"
 #include "weir/buffer.hpp"
+#include "weir/channel.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::test::random {
@@ -41,6 +42,12 @@ class Player {
   void take_memory(const Op& op);
   void take_order(const Op& op);
   void take_tensor(const Op& op);
+  void take_channel(const Op& op);  // player_channel.cpp
+  void connect(const Op& op);
+  void receive_parcel(const Op& op);
+  void miss_parcel(const Op& op);
+  void see_death();
+  void ask_dead_peer();
   void make_resource(const Op& op);
   void call(const Op& op);
   void probe(bool done, const Moment& moment) const;
@@ -74,6 +81,8 @@ class Player {
   std::map<std::uint64_t, Buffer> buffers_;
   std::map<std::uint64_t, std::pair<ManagedTensor, Stream>> tensors_;
   std::map<std::uint64_t, ipc::Descriptor> parcels_;
+  std::map<std::uint64_t, ipc::Channel> channels_;
+  std::map<std::uint64_t, std::vector<ipc::Parcel>> packed_;  ///< by channel
 };
 
 }  // namespace weir::test::random

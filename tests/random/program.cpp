@@ -11,8 +11,8 @@
 namespace weir::test::random {
 namespace {
 
-// n is a number, w a word, every other letter an object that is written with it: b buffer, e event, g gate,
-// r resource, s stream, t tensor, x descriptor.
+// n is a number, w a word, every other letter an object that is written with it: b buffer, c channel, e event, g gate,
+// p parcel of a channel, r resource, s stream, t tensor, x descriptor.
 struct Form {
   Verb verb;
   const char* name;
@@ -55,6 +55,13 @@ constexpr Form forms[] = {
     {Verb::look, "look", "tnn"},                 // the consumer reads through the tensor, on its stream
     {Verb::send, "send", "xbsn"},                // to a process
     {Verb::receive, "receive", "bxs"},
+    {Verb::connect, "connect", "cn"},            // of both processes: window
+    {Verb::pack, "pack", "pcbnw"},               // for the next post: channel, buffer, payload's seed; writable | read_only
+    {Verb::post, "post", "cs"},                  // all that is packed, by one call
+    {Verb::take, "take", "bps"},                 // the next one that came over its channel
+    {Verb::miss, "miss", "ps"},                  // the same, but its work ended with the process that should do it
+    {Verb::hang, "hang", "c"},                   // close this end
+    {Verb::die, "die", ""},                      // process 1, at once; process 0 sees that
     {Verb::meet, "meet", ""},                    // of both processes
     {Verb::lose, "lose", ""},                    // for tests of the tests: the next step is not taken
 };

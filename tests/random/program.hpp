@@ -14,7 +14,8 @@ namespace weir::test::random {
 enum class Verb : std::uint8_t {
   stream, resource, alloc, write, read, copy, assign, clone, fill, share, slice, poke, peek, call_write,
   call_read, close, close_on, record, wait, sync, await, probe, ask, gate, hold, open, drop, forget, trim,
-  export_tensor, import_tensor, delete_tensor, look, send, receive, meet, lose
+  export_tensor, import_tensor, delete_tensor, look, send, receive, connect, pack, post, take, miss, hang, die, meet,
+  lose
 };
 
 /// One step of one process. Objects are numbered: stream 3 is "s3" in text. Numbers are never used twice.

@@ -51,8 +51,12 @@ void be_peer(Watchdog& watchdog) {
 
 bool needs_peer(const Program& program) {
   return std::any_of(program.begin(), program.end(), [](const Op& op) {
-    return op.process == 1 || (op.verb == Verb::send && op.args.back() == 1);
+    return op.process == 1 || op.verb == Verb::connect || (op.verb == Verb::send && op.args.back() == 1);
   });
+}
+
+bool kills_peer(const Program& program) {
+  return std::any_of(program.begin(), program.end(), [](const Op& op) { return op.verb == Verb::die; });
 }
 
 void be_player(const char* self, const std::string& seconds, Watchdog& watchdog) {
@@ -67,6 +71,7 @@ void be_player(const char* self, const std::string& seconds, Watchdog& watchdog)
     }
     if (both) write_text(peer->socket(), text);
     const std::string wrong = play(0, program, both ? link.get() : nullptr, watchdog);
+    if (kills_peer(program)) peer.reset();
     write_text(channel, wrong.empty() ? "held" : wrong);
     if (!wrong.empty()) return;
   }

@@ -37,6 +37,7 @@ Traits relabelled(const Traits& exported) {
 }  // namespace
 
 void Model::Step::take() {
+  require(op_.process == 0 || !m_.alone, "the process is dead");
   switch (op_.verb) {
     case Verb::stream: return make_stream();
     case Verb::resource: return make_resource();
@@ -74,7 +75,15 @@ void Model::Step::take() {
     case Verb::look: return look();
     case Verb::send: return send();
     case Verb::receive: return receive();
+    case Verb::connect: return connect();
+    case Verb::pack: return pack();
+    case Verb::post: return post();
+    case Verb::take: return take_shipment();
+    case Verb::miss: return miss();
+    case Verb::hang: return hang();
+    case Verb::die: return die();
     case Verb::meet:
+      require(!m_.alone, "the other process is dead");
       m_.agents[0].now.merge(Moment(m_.agents[1].now));
       m_.agents[1].now.merge(Moment(m_.agents[0].now));
       return;
@@ -99,7 +108,8 @@ void Model::Step::make_resource() {
     if (to_string(info.kind) != op_.words[1]) continue;
     require(!exportable || info.exportable, "that kind is never exported");
     // A peer may still hold what was exported; leases are not the business of Recycling.
-    require(!exportable || op_.words[3] == "fresh", "exported memory is not handed out again");
+    require(!exportable || op_.words[3] == "fresh" || op_.words[3].starts_with("pool_"),
+            "exported memory is handed out again by pools alone");
     m_.resources.emplace(arg(0), Resource{op_.process, {*device, info, exportable, false}, op_.words[3]});
     return;
   }
@@ -318,7 +328,7 @@ void Model::Step::send() {
   const Block& mine = block(of);
   require(mine.traits.exportable && !mine.traits.external, "memory of its resource is not exportable");
   require(of.size > 0, "zero bytes have no memory to share");
-  require(arg(3) < 2, "no such process");
+  require(arg(3) < (m_.alone ? 1 : 2), "no such process");
   follow_uses(mine, agent);
   Traits traits = mine.traits;
   traits.exportable = false;
@@ -332,6 +342,7 @@ void Model::Step::receive() {
   const auto found = m_.parcels.find(arg(1));
   require(found != m_.parcels.end() && found->second.to == op_.process && !found->second.received,
           "no such parcel");
+  require(!found->second.unsure, "the sender died before its work");
   const auto home = stream(2);
   Parcel& parcel = found->second;
   parcel.received = true;

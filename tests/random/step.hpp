@@ -37,7 +37,8 @@ class Model::Step {
   void follow_uses(const Block& block, std::size_t agent);
   std::size_t allocate(std::size_t bytes, std::size_t home, const Traits& traits,
                        std::optional<std::uint64_t> resource);
-  void require_covered(const Handle& handle, std::optional<std::size_t> closing_on) const;
+  /// `going` of the block's owners go at once.
+  void require_covered(const Handle& handle, std::optional<std::size_t> closing_on, std::size_t going = 1) const;
   void drop_owner(Block& block);
   void put_bytes(const Handle& handle, std::size_t offset);
 
@@ -66,6 +67,19 @@ class Model::Step {
   void look();
   void send();
   void receive();
+
+  // step_channel.cpp
+  Channel& channel(std::size_t argument) const;
+  Shipment& next_shipment(std::size_t argument) const;
+  void connect();
+  void pack();
+  void post();
+  void take_shipment();
+  void miss();
+  void hang();
+  void die();
+  void require_covered(const std::vector<std::uint64_t>& packed) const;
+  void require_independence() const;
 
   Model& m_;
   const Op& op_;
