@@ -98,7 +98,8 @@ class WEIR_API Channel {
   /// Send and receive nothing any more. What was lent and borrowed stays valid until it is given back, and the
   /// connection lasts until then. Calls that wait in other threads throw closed.
   void close() noexcept;
-  [[nodiscard]] ChannelStats stats() const;  ///< of both directions
+  /// Return what both directions have. Throws unsupported in a forked child.
+  [[nodiscard]] ChannelStats stats() const;
 
  private:
   struct State;

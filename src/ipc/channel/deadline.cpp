@@ -10,7 +10,7 @@
 namespace weir::detail::channel {
 
 void Deadline::check(const char* why) const {
-  if (!endless_ && Clock::now() >= at_) throw Error(Errc::timed_out, std::string("ipc::Channel: ") + why);
+  if (over()) throw Error(Errc::timed_out, std::string("ipc::Channel: ") + why);
 }
 
 int Deadline::milliseconds() const noexcept {

@@ -14,6 +14,7 @@ class Deadline {
       : endless_(timeout.count() < 0 || timeout > std::chrono::years(100)), at_(endless_ ? Clock::time_point{} : Clock::now() + timeout) {}
   [[nodiscard]] bool endless() const noexcept { return endless_; }
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
+  [[nodiscard]] bool over() const noexcept { return !endless_ && Clock::now() >= at_; }
   /// Throw timed_out, with the reason `why`, if the moment has passed.
   void check(const char* why) const;
   /// Return the rest as poll() takes it.

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "base/forks.hpp"
@@ -33,6 +34,10 @@ void Link::fork(spi::ForkMoment moment) noexcept {
   if (moment != spi::ForkMoment::child) return;
   socket_.reset();
   bell_.reset();
+  abandoned_ = sending_ || !state_.try_lock();
+  if (abandoned_) return;
+  state_.unlock();
+  new (&changed_) std::condition_variable;  // destroying the old one waits for waiters that exist only in the parent
 }
 
 void Link::check_process() const {
@@ -93,6 +98,7 @@ void Link::close() noexcept {
 }
 
 ipc::ChannelStats Link::stats() {
+  check_process();
   const Lock lock(state_);
   return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments(), peer_};
 }

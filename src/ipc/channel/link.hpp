@@ -106,6 +106,9 @@ class Link : public std::enable_shared_from_this<Link> {
   /// have been read.
   [[nodiscard]] bool hung_up() const noexcept;
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  /// Return whether this is a forked child, and a thread that only the parent has was changing the link. It must not
+  /// even be destroyed.
+  [[nodiscard]] bool abandoned() const noexcept { return abandoned_; }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -155,6 +158,7 @@ class Link : public std::enable_shared_from_this<Link> {
   spi::UniqueFd socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
+  bool abandoned_ = false;
 
   // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;

@@ -12,6 +12,7 @@
 #include "ipc/hold/address.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::hold {
 namespace {
@@ -97,10 +98,12 @@ void check_name(const char* operation, std::string_view name) {
 
 Connection::Connection(const std::string& path, const std::string& set, Role role, const ipc::HoldOptions& options,
                        const Deadline& deadline)
-    : path_(path), packet_(largest_packet) {
-  const Deadline soon = sooner(Deadline(options.timeout), deadline);
-  socket_ = connect_to(path, soon);
-  if (!options.other_users && !is_same_user(socket_.get(), ::geteuid()))
+    : Connection(path, set, role, options.other_users, sooner(Deadline(options.timeout), deadline)) {}
+
+Connection::Connection(const std::string& path, const std::string& set, Role role, bool other_users,
+                       const Deadline& soon)
+    : socket_(connect_to(path, soon)), path_(path), packet_(largest_packet) {
+  if (!other_users && !is_same_user(socket_.get(), ::geteuid()))
     throw Error(Errc::permission_denied, "held set: the holder at '" + path + "' is another user's");
   try {
     send(encode(Hello{protocol_version, role, set}), {}, soon);

@@ -8,9 +8,9 @@
 
 #include "ipc/channel/deadline.hpp"
 #include "ipc/hold/messages.hpp"
+#include "ipc/own_socket.hpp"
 #include "weir/held_set.hpp"
 #include "weir/spi/stranger_fd.hpp"
-#include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::hold {
 
@@ -30,7 +30,9 @@ class Connection {
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
 
  private:
-  spi::UniqueFd socket_;
+  Connection(const std::string& path, const std::string& set, Role role, bool other_users, const Deadline& soon);
+
+  OwnSocket socket_;
   std::string path_;
   Packet packet_;
 };

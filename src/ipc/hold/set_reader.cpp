@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "ipc/hold/held_memory.hpp"
 #include "ipc/hold/reading.hpp"
 #include "ipc/hold/records.hpp"
+#include "ipc/turns.hpp"
 #include "memory/adopted.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
@@ -89,7 +89,7 @@ struct SetReader::State {
   State(const std::string& path, const std::string& name, const HoldOptions& options)
       : connection(path, name, Role::reader, options, Deadline(endless)) {}
 
-  std::mutex mutex;
+  detail::Turns turns{"SetReader"};
   Connection connection;
   Reading<spi::StrangerFd, HeldMemory> reading;
   std::exception_ptr broken;  // why the connection is of no use any more
@@ -109,6 +109,8 @@ struct SetReader::State {
       auto arrived = reading.receive(packet, std::move(files));
       files.clear();
       if (arrived) return std::move(*arrived);
+      if (deadline.over())
+        throw Error(Errc::timed_out, "SetReader::open: the holder did not send all of the set in time");
     }
   }
 };
@@ -119,13 +121,21 @@ SetReader::SetReader(std::string path, std::string name, const HoldOptions& opti
 }
 
 SetReader::SetReader(SetReader&&) noexcept = default;
-SetReader& SetReader::operator=(SetReader&&) noexcept = default;
-SetReader::~SetReader() = default;
+
+SetReader& SetReader::operator=(SetReader&& other) noexcept {
+  SetReader ended(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+SetReader::~SetReader() {
+  if (state_ && state_->turns.abandoned()) (void)state_.release();
+}
 
 HeldSet SetReader::open(const Stream& stream, std::chrono::milliseconds timeout, std::uint64_t newer_than) {
   (void)stream.state();
   const Deadline deadline(timeout);
-  const std::scoped_lock lock(state_->mutex);
+  const detail::Turns::Turn turn(state_->turns, deadline, "SetReader::open: another thread waits for a set");
   if (state_->broken) std::rethrow_exception(state_->broken);
   std::optional<Arrived> set;
   try {

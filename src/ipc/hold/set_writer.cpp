@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,6 +12,7 @@
 #include "ipc/hold/writing.hpp"
 #include "ipc/leases.hpp"
 #include "ipc/one_user.hpp"
+#include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
 #include "weir/spi/backend.hpp"
@@ -22,9 +22,11 @@ namespace weir::ipc {
 namespace {
 
 using namespace detail::hold;
+using detail::Turns;
 using detail::channel::Deadline;
 
 constexpr char operation[] = "SetWriter::add";
+constexpr char busy[] = "SetWriter: another thread is in a call";
 
 struct Added {
   Buffer buffer;
@@ -91,7 +93,7 @@ struct SetWriter::State {
 
   const std::string path, name;
   const HoldOptions options;
-  std::mutex mutex;
+  Turns turns{"SetWriter"};
   std::optional<Connection> connection;
   Writing writing;
   Tensors added;
@@ -155,8 +157,16 @@ SetWriter::SetWriter(std::string path, std::string name, const HoldOptions& opti
 }
 
 SetWriter::SetWriter(SetWriter&&) noexcept = default;
-SetWriter& SetWriter::operator=(SetWriter&&) noexcept = default;
-SetWriter::~SetWriter() = default;
+
+SetWriter& SetWriter::operator=(SetWriter&& other) noexcept {
+  SetWriter ended(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+SetWriter::~SetWriter() {
+  if (state_ && state_->turns.abandoned()) (void)state_.release();
+}
 
 void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& stream) {
   check_name(operation, name);
@@ -173,7 +183,7 @@ void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& s
     // Readers get it for reading; where the driver cannot see to that, weir does in their process.
     detail::check_shareable(operation, buffer, Access::read_write);
   }
-  const std::scoped_lock lock(state_->mutex);
+  const Turns::Turn turn(state_->turns, Deadline(endless), busy);
   if (state_->added.contains(name))
     throw Error(Errc::invalid_argument,
                 std::string(operation) + ": there is a tensor '" + std::string(name) + "' already");
@@ -189,14 +199,14 @@ void SetWriter::add(std::string_view name, const Tensor& tensor, const Stream& s
 }
 
 void SetWriter::discard() {
-  const std::scoped_lock lock(state_->mutex);
+  const Turns::Turn turn(state_->turns, Deadline(endless), busy);
   state_->added.clear();
   state_->ready.clear();
 }
 
 std::uint64_t SetWriter::commit(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
-  const std::scoped_lock lock(state_->mutex);
+  const Turns::Turn turn(state_->turns, deadline, busy);
   State& state = *state_;
   for (const Event& event : state.ready) wait_for(event, deadline);
   const Composed set(state.added);
@@ -217,7 +227,7 @@ std::uint64_t SetWriter::commit(std::chrono::milliseconds timeout) {
 
 void SetWriter::remove(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
-  const std::scoped_lock lock(state_->mutex);
+  const Turns::Turn turn(state_->turns, deadline, busy);
   (void)state_->talk(deadline, [&](Connection& holder) { holder.send(encode(Remove{}), {}, deadline); });
   state_->writing.forget();
 }

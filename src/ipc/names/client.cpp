@@ -9,7 +9,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/names/conversation.hpp"
 #include "ipc/names/packet.hpp"
-#include "ipc/names/turns.hpp"
+#include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/memory_resource.hpp"
 
@@ -17,6 +17,7 @@ namespace weir::ipc {
 namespace {
 
 using namespace detail::names;
+using detail::Turns;
 using detail::channel::Deadline;
 
 constexpr char busy[] = "ipc::Client: another thread is asking the server";
@@ -64,11 +65,11 @@ struct Client::State {
     link->close();
   }
   [[nodiscard]] Buffer receive(const Listing& listing, const Stream& stream, const Deadline& deadline);
-  void drop_what_came(const Stream& stream);
+  void drop_what_came(const Stream& stream, const Deadline& deadline);
 
   const std::string path;
   std::atomic<bool> closed{false};
-  Turns talking;
+  Turns talking{"ipc::Client"};
   Conversation talk;
   const std::shared_ptr<detail::channel::Link> link;
 };
@@ -77,16 +78,22 @@ struct Client::State {
 Buffer Client::State::receive(const Listing& listing, const Stream& stream, const Deadline& deadline) {
   for (;;) {
     Parcel parcel = link->receive(stream, deadline);
-    if (!talk.requests().brings(parcel.payload)) continue;
+    if (!talk.requests().brings(parcel.payload)) {
+      deadline.check("only buffers that earlier calls asked for have come in time");
+      continue;
+    }
     if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
     return std::move(parcel.buffer);
   }
 }
 
 // Make room on the channel.
-void Client::State::drop_what_came(const Stream& stream) {
+void Client::State::drop_what_came(const Stream& stream, const Deadline& deadline) {
   link->look();
-  while (link->stats().waiting != 0) (void)link->receive(stream, Deadline(std::chrono::milliseconds{0}));
+  while (link->stats().waiting != 0) {
+    (void)link->receive(stream, Deadline(std::chrono::milliseconds{0}));
+    deadline.check("buffers that earlier calls asked for come without end");
+  }
 }
 
 Client::Client(const std::string& path, std::chrono::milliseconds timeout)
@@ -126,7 +133,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
   const Turns::Turn turn(state.talking, deadline, busy);
   state.check_open();
   for (;;) {
-    state.drop_what_came(stream);
+    state.drop_what_came(stream, deadline);
     const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
     if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
@@ -169,7 +176,7 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
 struct Subscription::State {
   State(const std::string& path, std::string pattern, const Deadline& deadline)
       : talk(path, std::move(pattern), deadline) {}
-  Turns hearing;
+  Turns hearing{"ipc::Subscription"};
   Conversation talk;
   std::uint64_t version = 0;
 };

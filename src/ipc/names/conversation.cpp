@@ -67,7 +67,10 @@ Answer Conversation::ask(const Question& question, const channel::Deadline& dead
   say(question, deadline);
   for (;;) {
     Answer answer = hear(deadline);
-    if (!requests_.is_answered_by(answer)) continue;
+    if (!requests_.is_answered_by(answer)) {
+      deadline.check("the server answers earlier questions only");
+      continue;
+    }
     const auto* const refused = std::get_if<Refused>(&answer);
     if (refused && refused->reason != Reason::busy) fail(*refused);
     return answer;

@@ -8,8 +8,8 @@
 
 #include "ipc/channel/deadline.hpp"
 #include "ipc/names/messages.hpp"
-#include "ipc/names/own_socket.hpp"
 #include "ipc/names/requests.hpp"
+#include "ipc/own_socket.hpp"
 #include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/unique_fd.hpp"
 

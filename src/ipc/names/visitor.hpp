@@ -7,8 +7,8 @@
 
 #include "ipc/channel/deadline.hpp"
 #include "ipc/channel/link.hpp"
-#include "ipc/names/own_socket.hpp"
 #include "ipc/names/session.hpp"
+#include "ipc/own_socket.hpp"
 
 namespace weir::detail::names {
 

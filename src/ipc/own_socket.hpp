@@ -6,7 +6,7 @@
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/unique_fd.hpp"
 
-namespace weir::detail::names {
+namespace weir::detail {
 
 /// A socket of this process alone. A forked child closes its copy, which would keep the other end from noticing the end
 /// of the parent.
@@ -27,4 +27,4 @@ class OwnSocket {
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 
-}  // namespace weir::detail::names
+}  // namespace weir::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "base/forks.hpp"
+#include "ipc/channel/deadline.hpp"
+#include "weir/error.hpp"
+#include "weir/spi/fork_link.hpp"
+
+namespace weir::detail {
+
+/// Lets one thread in at a time; others wait as long as their time limit allows. std::timed_mutex does that too, by a
+/// call that the thread sanitizer of GCC 12 does not know. Lets nobody in in a forked child, whose parent has what this
+/// guards.
+class Turns {
+ public:
+  /// `whose` is what is guarded, as messages name it.
+  explicit Turns(const char* whose) noexcept : whose_(whose) {}
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  /// The turn of the thread that made it, until it is destroyed.
+  class Turn {
+   public:
+    /// Throws timed_out, with the reason `why`; unsupported in a forked child.
+    Turn(Turns& of, const channel::Deadline& deadline, const char* why) : of_(of) {
+      of_.check_process();
+      std::unique_lock lock(of_.mutex_);
+      const auto is_free = [this] { return !of_.taken_; };
+      if (deadline.endless()) {
+        of_.changed_.wait(lock, is_free);
+      } else if (!of_.changed_.wait_until(lock, deadline.at(), is_free)) {
+        throw Error(Errc::timed_out, why);
+      }
+      of_.taken_ = true;
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      const std::scoped_lock lock(of_.mutex_);
+      of_.taken_ = false;
+      of_.changed_.notify_one();
+    }
+
+   private:
+    Turns& of_;
+  };
+
+  /// Return whether this is a forked child, and somebody had a turn during the fork. What this guards is half changed
+  /// then, and must not even be destroyed.
+  [[nodiscard]] bool abandoned() const noexcept { return process_ != fork_generation && taken_; }
+
+ private:
+  friend class spi::ForkLink;
+  // The old ones may be locked, and count waiters that exist only in the parent: destroying them would wait for those.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment != spi::ForkMoment::child) return;
+    new (&mutex_) std::mutex;
+    new (&changed_) std::condition_variable;
+  }
+  void check_process() const {
+    if (process_ != fork_generation)
+      throw Error(Errc::unsupported, std::string(whose_) + ": the parent of this process has the connection");
+  }
+
+  const char* const whose_;
+  const std::uint32_t process_ = fork_generation;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool taken_ = false;
+
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forks while other threads wait in calls of connections, or are in the middle of changing them:
+// fork_waits_program <case>.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "folder.hpp"
+#include "forking.hpp"
+#include "waiting.hpp"
+#include "weir/channel.hpp"
+#include "weir/client.hpp"
+#include "weir/held_set.hpp"
+#include "weir/holder.hpp"
+#include "weir/server.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A child, and a pipe whose end tells it to end.
+class Child {
+ public:
+  /// The child runs `body`, and then lives until this object ends.
+  template <class Body>
+  explicit Child(Body body) {
+    require(::pipe2(ends_, O_CLOEXEC) == 0, "a pipe");
+    require(::pipe2(done_, O_CLOEXEC) == 0, "a pipe");
+    id_ = fork_child([&] {
+      ::close(ends_[1]);
+      body();
+      ::close(done_[1]);
+      char byte = 0;
+      require(::read(ends_[0], &byte, 1) == 0, "the parent is done");
+    });
+    ::close(done_[1]);
+    char byte = 0;
+    require(::read(done_[0], &byte, 1) == 0, "the child has come so far, or has ended");
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    ::close(ends_[1]);
+    join_child(id_);
+  }
+
+ private:
+  int ends_[2], done_[2];
+  pid_t id_;
+};
+
+ResourcePtr memfd() { return make_resource(host_device(), MemoryKind::shared, {.exportable = true}); }
+
+// One thread waits at the socket, and one for that thread.
+void receivers() {
+  const Stream stream(host_device());
+  auto [here, there] = ipc::Channel::make_sockets();
+  std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
+  const auto receive = [&] { (void)channel->receive(Stream(host_device())); };
+  Waiting first(receive), second(receive);
+  in_child([&] {
+    require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
+    require_error("the child receives", Errc::unsupported, "parent", [&] { (void)channel->receive(stream, 100ms); });
+    channel.reset();
+    peer.reset();
+    use_host();
+  });
+  require(channel->stats().lent == 0, "the parent's channel goes on");
+  channel->close();
+}
+
+// A child that meets a lock, or a half-made packet.
+void in_the_middle() {
+  const Stream stream(host_device());
+  const ResourcePtr resource = memfd();
+  auto [here, there] = ipc::Channel::make_sockets();
+  std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
+  std::atomic<bool> over{false};
+  const auto busy = [&](auto&& call) {
+    return std::thread([&over, call] {
+      const Stream own(host_device());
+      while (!over) call(own);
+    });
+  };
+  std::thread threads[] = {
+      busy([&](const Stream& own) { channel->send(resource->allocate(256, own), own); }),
+      busy([&](const Stream& own) {
+        try {
+          (void)peer->receive(own, 10ms);
+        } catch (const Error&) {  // the sender has ended, or is slow
+        }
+      }),
+      busy([&](const Stream&) { (void)channel->stats(); }), busy([&](const Stream&) { (void)peer->stats(); })};
+  for (int i = 0; i < 100; ++i) {
+    in_child([&] {
+      require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
+      channel.reset();
+      peer.reset();
+      use_host();
+    });
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+void subscribers() {
+  const Folder folder;
+  const std::string path = folder / "server";
+  std::optional<ipc::Server> server(path);
+  ipc::Client client(path);
+  std::optional<ipc::Subscription> news(client.subscribe());
+  const auto listen = [&] { (void)news->next(); };
+  Waiting first(listen), second(listen);
+  in_child([&] {
+    require_error("the child listens", Errc::unsupported, "parent", [&] { (void)news->next(100ms); });
+    news.reset();
+    use_host();
+  });
+  server.reset();
+}
+
+// One thread waits for the holder, and one for that thread.
+void readers_and_writers() {
+  const Folder folder;
+  const std::string path = folder / "holder";
+  const Stream stream(host_device());
+  const ResourcePtr resource = memfd();
+  ipc::Holder holder(path);
+  std::thread serves([&] { holder.run(); });
+  {
+    std::optional<ipc::SetReader> reader(std::in_place, path, "a"), idle(std::in_place, path, "a");
+    std::optional<ipc::SetWriter> writer(std::in_place, path, "a");
+    const Tensor tensor(resource->allocate(small, stream), Layout::compact(u8, {small}));
+    const auto open = [&] { (void)reader->open(Stream(host_device())); };
+    Waiting first(open), second(open);
+    {
+      const Child child([&] {
+        require_error("the child opens", Errc::unsupported, "parent", [&] { (void)reader->open(stream, 100ms); });
+        require_error("the child adds", Errc::unsupported, "parent", [&] { writer->add("t", tensor, stream); });
+        require_error("the child commits", Errc::unsupported, "parent", [&] { (void)writer->commit(100ms); });
+        reader.reset();
+        writer.reset();
+        idle.reset();
+        use_host();
+      });
+      require(holder.stats().connections == 3, "the parent's connections go on");
+      idle.reset();
+      const auto deadline = std::chrono::steady_clock::now() + 20s;
+      while (holder.stats().connections != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      require(holder.stats().connections == 2, "the holder notices that a reader has left, though the child lives");
+    }
+    writer->add("t", tensor, stream);
+    (void)writer->commit();  // both readers open the set
+  }
+  holder.stop();
+  serves.join();
+}
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+constexpr Case cases[] = {{"receivers", receivers},
+                          {"in_the_middle", in_the_middle},
+                          {"subscribers", subscribers},
+                          {"readers_and_writers", readers_and_writers}};
+
+}  // namespace
+}  // namespace weir::test
+
+int main(int count, char** arguments) {
+  using namespace weir::test;
+  for (const Case& each : cases) {
+    if (count < 2 || std::strcmp(each.name, arguments[1]) != 0) continue;
+    each.run();
+    say_done();
+    return 0;
+  }
+  return 2;
+}
