@@ -47,7 +47,7 @@ struct RingConsumerStats {
   std::uint64_t id = 0;      ///< what add_consumer returned
   std::size_t held = 0;      ///< slots that are on their way to it or held by it
   std::size_t waiting = 0;   ///< frames that it has not been sent yet
-  std::uint64_t missed = 0;  ///< frames that were taken back before it was sent them
+  std::uint64_t missed = 0;  ///< frames that were taken back, or lost, before it was sent them
 };
 
 /// What a ring's producer has at a moment.
@@ -55,7 +55,7 @@ struct RingStats {
   std::size_t free = 0;                        ///< slots that `acquire` can return at once
   std::size_t waiting = 0;                     ///< published frames that some consumer has not been sent yet
   std::uint64_t published = 0;                 ///< frames so far
-  std::uint64_t dropped = 0;                   ///< frames that were taken back so far
+  std::uint64_t dropped = 0;                   ///< frames that were taken back, or lost, so far
   std::vector<RingConsumerStats> consumers{};  ///< also those that have left and still hold something
 };
 
@@ -105,9 +105,11 @@ class WEIR_API RingProducer {
 
   /// Publish a slot, or a slice of one, as the next frame. Return its sequence number, which begins with 0. The
   /// consumers' streams wait for everything that was put on `stream` and for all recorded uses of the slot. Consumers
-  /// that have room are sent the frame at once, and others as soon as they have. Never waits. Throws invalid_argument
-  /// for a buffer that is not of this ring or has zero bytes, and for a payload that is too large; closed. What keeps
-  /// a single consumer from being sent the frame goes to the failure sink, and is tried again with the next frame.
+  /// that have room are sent the frame at once, and others as soon as they have. Waits for nobody; only for a borrowed
+  /// stream it may wait as cuda::borrow says. Throws invalid_argument for a buffer that is not of this ring or has zero
+  /// bytes, and for a payload that is too large; closed; peer_gone and device_lost when the stream, or other work on
+  /// the slot, is lost. What keeps a single consumer from being sent the frame goes to the failure sink, and is tried
+  /// again with the next frame. A frame whose work is lost before it was sent is reported and dropped: consumers miss it.
   std::uint64_t publish(Buffer frame, const Stream& stream, std::span<const std::byte> payload = {});
   /// The same for a tensor's slot.
   std::uint64_t publish(Tensor frame, const Stream& stream, std::span<const std::byte> payload = {});

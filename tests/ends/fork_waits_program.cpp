@@ -63,8 +63,10 @@ void receivers() {
   const Stream stream(host_device());
   auto [here, there] = ipc::Channel::make_sockets();
   std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
-  const auto receive = [&] { (void)channel->receive(Stream(host_device())); };
-  Waiting first(receive), second(receive);
+  const auto receive = [&] {
+    require_error("the parent closes", Errc::closed, "closed", [&] { (void)channel->receive(Stream(host_device())); });
+  };
+  const Waiting first(receive), second(receive);
   in_child([&] {
     require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
     require_error("the child receives", Errc::unsupported, "parent", [&] { (void)channel->receive(stream, 100ms); });
@@ -116,8 +118,10 @@ void subscribers() {
   std::optional<ipc::Server> server(path);
   ipc::Client client(path);
   std::optional<ipc::Subscription> news(client.subscribe());
-  const auto listen = [&] { (void)news->next(); };
-  Waiting first(listen), second(listen);
+  const auto listen = [&] {
+    require_error("the server ends", Errc::peer_gone, "gone", [&] { (void)news->next(); });
+  };
+  const Waiting first(listen), second(listen);
   in_child([&] {
     require_error("the child listens", Errc::unsupported, "parent", [&] { (void)news->next(100ms); });
     news.reset();
@@ -138,8 +142,8 @@ void readers_and_writers() {
     std::optional<ipc::SetReader> reader(std::in_place, path, "a"), idle(std::in_place, path, "a");
     std::optional<ipc::SetWriter> writer(std::in_place, path, "a");
     const Tensor tensor(resource->allocate(small, stream), Layout::compact(u8, {small}));
-    const auto open = [&] { (void)reader->open(Stream(host_device())); };
-    Waiting first(open), second(open);
+    const auto open = [&] { require(reader->open(Stream(host_device())).epoch != 0, "the parent opens"); };
+    const Waiting first(open), second(open);
     {
       const Child child([&] {
         require_error("the child opens", Errc::unsupported, "parent", [&] { (void)reader->open(stream, 100ms); });

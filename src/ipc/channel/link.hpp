@@ -81,7 +81,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Have the library attend to the connection from now on, and tell `observer` each time.
   void observe(std::weak_ptr<LinkObserver> observer);
   /// Send as many of the buffers, which can be shared, as the peer takes at once. Return how many: fewer than all only
-  /// if there was no room; the observer hears when there may be. Throws what send() throws.
+  /// if there was no room; the observer hears when there may be. `stream` comes after every use of the buffers already:
+  /// ordering it may take time, which the caller spends where it keeps nobody. Throws what send() throws.
   std::size_t try_send(std::span<const Outgoing> buffers, const Stream& stream);
 
   // For others than the user's calls.

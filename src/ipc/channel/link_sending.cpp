@@ -72,7 +72,6 @@ void Link::watch_what_is_lent() noexcept {
 
 std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {
   const Deadline now(std::chrono::milliseconds{0});
-  for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
   const bool waits = has_work(stream);
   std::size_t done = 0;
   try {

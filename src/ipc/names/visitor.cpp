@@ -85,7 +85,8 @@ Packet Visitor::lend(Reply& reply) {
     (void)link_->send({&one, 1}, reply.lends->stream, channel::Deadline(std::chrono::milliseconds{0}));
     return std::move(reply.packet);
   } catch (const Error& error) {
-    if (error.code() == Errc::peer_gone || error.code() == Errc::corrupt_descriptor) throw;
+    // The error alone does not say that: the stream of the publication may have been lost with a peer of its own.
+    if (link_->capacity().left || link_->hung_up()) throw;
     const Reason reason = error.code() == Errc::timed_out           ? Reason::busy
                           : error.code() == Errc::permission_denied ? Reason::not_allowed
                                                                     : Reason::failed;

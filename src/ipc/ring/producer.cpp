@@ -9,6 +9,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/ring/greeting.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::ring {
 
@@ -103,6 +104,9 @@ void Producer::check(const ipc::Parcel& frame) const {
 
 std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& stream) {
   for (const ipc::Parcel& frame : frames) check(frame);
+  // This may wait until work has gone to the driver, so it comes before the lock.
+  stream.state().throw_if_lost();
+  for (const ipc::Parcel& frame : frames) frame.buffer.order_after_uses(stream);
   std::vector<Waiting> made;
   made.reserve(frames.size());
   for (const ipc::Parcel& frame : frames) {
@@ -117,7 +121,8 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
     first = plan_.publish(std::span(made),
                           [](Waiting& frame, std::uint64_t sequence) { number_frame(frame.payload, sequence); });
     for (ipc::Parcel& frame : frames) frame.buffer.close();
-    serve_all(&stream, after);
+    const Ordered ordered{stream, first};
+    serve_all(&ordered, after);
   }
   return first;
 }

@@ -57,7 +57,12 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
   void link_changed() noexcept override;
   void check(const char* operation) const;
   void check(const ipc::Parcel& frame) const;
-  void serve_all(const Stream* stream, After& after) noexcept;
+  /// The frames of a call that publishes, whose stream comes after all uses of them.
+  struct Ordered {
+    const Stream& stream;
+    std::uint64_t first;
+  };
+  void serve_all(const Ordered* ordered, After& after) noexcept;
   [[nodiscard]] bool drop_one();
   [[noreturn]] void refuse_slot() const;
 

@@ -24,7 +24,8 @@ namespace weir::detail::ring {
 ///   greet(line, first)   say which frame is the consumer's first; return whether there was room in the socket
 ///   send(line, from, to) send frames; return how many were sent, which may be fewer
 ///   end(line)            let go of the line
-///   failed()             the exception that is being handled kept one consumer from being served
+///   failed(line)         the exception that is being handled kept this consumer from being served
+///   is_lost(frame)       the work on the frame was lost, so that nobody can be sent it; asked after a failure
 /// Not thread-safe.
 template <class Frame, class Line>
 class Schedule {
@@ -67,15 +68,19 @@ class Schedule {
     }
     return std::exchange(next_, next_ + frames.size());
   }
-  /// Send to every consumer what it takes.
+  /// Send to every consumer what it takes. Move the frames that turn out to be lost to `ended`; the consumers that have
+  /// not been sent them miss them.
   template <class Wire>
-  void serve(Wire&& wire) noexcept {
+  void serve(Wire&& wire, std::vector<Waiting>& ended) noexcept {
     for (Consumer& consumer : consumers_) {
-      try {
-        serve(consumer, wire);
-      } catch (...) {
-        wire.failed();
-      }
+      do {
+        try {
+          serve(consumer, wire);
+          break;
+        } catch (...) {
+          wire.failed(consumer.line);
+        }
+      } while (drop_lost(wire, ended));
     }
   }
   /// Forget the consumers that are gone, and move the frames that all others have been sent to `ended`.
@@ -155,6 +160,26 @@ class Schedule {
       consumer.next = frame->sequence + 1;
     }
     return sent != 0;
+  }
+  // Return whether there were any. Otherwise one of them would keep all later frames from being sent.
+  template <class Wire>
+  bool drop_lost(Wire& wire, std::vector<Waiting>& ended) noexcept {
+    const std::size_t before = waiting_.size();
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
+      if (!wire.is_lost(at->frame)) {
+        ++at;
+        continue;
+      }
+      try {
+        ended.reserve(ended.size() + 1);
+      } catch (const std::bad_alloc&) {
+        break;  // it is dropped the next time
+      }
+      ended.push_back(std::move(*at));
+      at = waiting_.erase(at);
+      ++dropped_;
+    }
+    return waiting_.size() != before;
   }
   [[nodiscard]] auto find(std::uint64_t sequence) const noexcept {
     return std::ranges::lower_bound(waiting_, sequence, {}, &Waiting::sequence);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How frames go over the links, and how slots come back. schedule.hpp says which and when.
+#include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "ipc/ring/producer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::ring {
 
@@ -36,47 +39,56 @@ void Producer::link_changed() noexcept {
 /// Carries frames over the links, with the lock.
 class Producer::Wire {
  public:
-  Wire(const Producer& ring, const Stream* stream, After& after) : ring_(ring), stream_(stream), after_(after) {}
+  Wire(const Producer& ring, const Ordered* ordered, After& after) : ring_(ring), ordered_(ordered), after_(after) {}
 
   [[nodiscard]] static channel::Link::Capacity capacity(const Line& link) { return link->capacity(); }
   [[nodiscard]] bool greet(const Line& link, std::uint64_t first) const {
     const Buffer token = ring_.slots_->token();
     const auto said = encode(Greeting{first, ring_.options_.layout});
     const channel::Outgoing one{&token, said, ring_.options_.access};
+    token.order_after_uses(ring_.slots_->idle());
     return link->try_send({&one, 1}, ring_.slots_->idle()) != 0;
   }
-  // Without a stream of the caller, a stream that has no other work carries the order.
+  // The caller's stream is for the caller's frames alone. For others, a stream that has no other work carries the order:
+  // it is the library's own, which nothing keeps waiting here.
   template <class At>
   [[nodiscard]] std::size_t send(const Line& link, At from, At to) const {
+    const bool ordered = ordered_ && from->sequence >= ordered_->first;
     std::vector<channel::Outgoing> some;
     bool complete = true;
-    for (auto at = from; at != to; ++at) {
+    for (auto at = from; at != to && (ordered || !ordered_ || at->sequence < ordered_->first); ++at) {
       some.push_back({&at->frame.buffer, at->frame.payload, ring_.options_.access});
-      complete = complete && (stream_ || at->frame.buffer.block()->uses_before(nullptr).empty());
+      complete = complete && (ordered || at->frame.buffer.block()->uses_before(nullptr).empty());
     }
-    if (stream_) return link->try_send(some, *stream_);
-    return link->try_send(some, complete ? ring_.slots_->idle() : Stream(host_device()));
+    if (ordered) return link->try_send(some, ordered_->stream);
+    if (complete) return link->try_send(some, ring_.slots_->idle());
+    const Stream after(host_device());
+    for (const channel::Outgoing& one : some) one.buffer->order_after_uses(after);
+    return link->try_send(some, after);
+  }
+  /// Return false where it cannot be known now.
+  [[nodiscard]] static bool is_lost(const Waiting& frame) noexcept {
+    try {
+      return std::ranges::any_of(frame.buffer.block()->uses_before(nullptr),
+                                 [](const spi::Point& use) { return use.stream->lost(); });
+    } catch (const std::exception&) {
+      return false;
+    }
   }
   static void end(const Line& link) noexcept { link->close(); }
-  void failed() noexcept {
-    try {
-      throw;
-    } catch (const Error& error) {
-      if (error.code() != Errc::peer_gone) after_.failure = std::current_exception();  // of that one hears soon
-    } catch (...) {
-      after_.failure = std::current_exception();
-    }
+  void failed(const Line& link) noexcept {
+    if (!link->capacity().left && !link->hung_up()) after_.failure = std::current_exception();  // else one hears soon
   }
 
  private:
   const Producer& ring_;
-  const Stream* const stream_;
+  const Ordered* const ordered_;
   After& after_;
 };
 
-void Producer::serve_all(const Stream* stream, After& after) noexcept {
-  Wire wire(*this, stream, after);
-  plan_.serve(wire);
+void Producer::serve_all(const Ordered* ordered, After& after) noexcept {
+  Wire wire(*this, ordered, after);
+  plan_.serve(wire, after.ended);
   plan_.forget(wire, after.ended);
 }
 

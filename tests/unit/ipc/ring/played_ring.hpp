@@ -25,11 +25,15 @@ inline constexpr std::size_t slots = per_consumer * most_consumers + 1;
 /// A place for a frame. It is free when nobody keeps a use of it.
 struct Slot {
   bool used = false;
+  bool lost = false;        // the work on the frame will never be complete
   std::uint64_t frame = 0;  // that was filled in last
   int readers = 0;          // living consumers that have it
 };
 struct Use {
-  explicit Use(Slot& of) : slot(of) { slot.used = true; }
+  explicit Use(Slot& of) : slot(of) {
+    slot.used = true;
+    slot.lost = false;
+  }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   ~Use() { slot.used = false; }
