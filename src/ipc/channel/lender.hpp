@@ -80,20 +80,17 @@ class Lender {
     ++live_;
     return std::uint64_t{++slot.round} << 32U | at;
   }
-  /// Undo a lend(), whose message was not sent.
-  [[nodiscard]] Held unlend(std::uint64_t number) {
+  /// Undo a lend(), whose message was not sent. Return what was kept for it; nothing if the peer has released it, or was
+  /// credited for it: then the peer broke the protocol, and what is left comes back at the end().
+  [[nodiscard]] std::optional<Held> unlend(std::uint64_t number) noexcept {
+    if (!is_lent(number) || on_their_way_ == 0) return std::nullopt;
     --on_their_way_;
-    return release(number);
+    return take(number);
   }
   /// The peer uses the grant no more. Return what was kept for it.
   [[nodiscard]] Held release(std::uint64_t number) {
-    const auto at = static_cast<std::uint32_t>(number);
-    if (at >= grants_.size() || !grants_[at].is_grant() || grants_[at].round != number >> 32U)
-      violated("it released grant " + std::to_string(number) + ", which it does not have");
-    Slot& slot = grants_[at];
-    slot.next = std::exchange(free_, at);
-    --live_;
-    return std::exchange(slot.held, Held{});
+    if (!is_lent(number)) violated("it released grant " + std::to_string(number) + ", which it does not have");
+    return take(number);
   }
   /// The peer is gone. Return all that was kept, among slots that keep nothing.
   [[nodiscard]] std::vector<Slot> end() noexcept {
@@ -115,6 +112,18 @@ class Lender {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
+
+  [[nodiscard]] bool is_lent(std::uint64_t number) const noexcept {
+    const auto at = static_cast<std::uint32_t>(number);
+    return at < grants_.size() && grants_[at].is_grant() && grants_[at].round == number >> 32U;
+  }
+  [[nodiscard]] Held take(std::uint64_t number) noexcept {
+    const auto at = static_cast<std::uint32_t>(number);
+    Slot& slot = grants_[at];
+    slot.next = std::exchange(free_, at);
+    --live_;
+    return std::exchange(slot.held, Held{});
+  }
 
   std::vector<Slot> grants_;
   std::uint32_t free_ = none;

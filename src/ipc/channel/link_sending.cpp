@@ -209,11 +209,21 @@ void Link::unsent(Dropped& dropped) noexcept {
   borrower_.untold();
   if (ended_) return;  // which has ended all grants, too
   if (!lent_now_.empty()) dropped.begin_return();
+  bool answered = false;  // by the peer, which has seen nothing of the packet
   for (const std::uint64_t number : lent_now_) {
-    if (number != 0) undone_.push_back(lender_.unlend(number));
+    if (number == 0) continue;
+    auto undone = lender_.unlend(number);
+    if (undone) undone_.push_back(std::move(*undone));
+    answered = answered || !undone;
   }
   dropped.lent.swap(undone_);
   for (const ToldOf& segment : told_now_) lender_.untell(segment);
+  if (!answered) return;
+  try {
+    violated("it released or took buffers that were not sent");
+  } catch (...) {
+    end(std::current_exception(), dropped);
+  }
 }
 
 // Send the packet that was made. The caller undoes what it says when this throws.

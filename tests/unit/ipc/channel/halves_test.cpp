@@ -74,13 +74,29 @@ TEST(Lender, UndoesWhatWasNotSent) {
   const auto told = lender.tell(id);
   EXPECT_TRUE(told.first);
   const auto number = lender.lend(held(5));
-  EXPECT_EQ(*lender.unlend(number), 5);
+  EXPECT_EQ(**lender.unlend(number), 5);
   lender.untell(id);
   EXPECT_EQ(lender.room(), 1U);
   EXPECT_EQ(lender.live(), 0U);
   const auto again = lender.tell(id);
   EXPECT_TRUE(again.first);
   EXPECT_GT(again.number, told.number) << "numbers only grow";
+}
+
+TEST(Lender, NoticesAnswersToWhatWasNotSent) {
+  Lender<Held> lender;
+  lender.open_window(3);
+  const auto sent = lender.lend(held(1)), first = lender.lend(held(2)), second = lender.lend(held(3));
+  (void)lender.release(first);
+  EXPECT_FALSE(lender.unlend(first)) << "it was released";
+  EXPECT_TRUE(lender.unlend(second));
+  lender.credit(2);
+  const auto third = lender.lend(held(4));
+  lender.credit(1);
+  EXPECT_FALSE(lender.unlend(third)) << "it was taken";
+  EXPECT_EQ(lender.room(), 3U);
+  EXPECT_EQ(lender.live(), 2U) << "what is left comes back at the end";
+  EXPECT_EQ(*lender.release(sent), 1);
 }
 
 TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
