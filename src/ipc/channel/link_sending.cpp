@@ -103,7 +103,7 @@ std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const
     sending_ = true;
     try {
       count = compose(lock, buffers, waits, stream);
-      count != 0 ? put_on_socket(lock, deadline) : unsent(dropped);
+      packet_.empty() ? unsent(dropped) : put_on_socket(lock, deadline);  // debts alone may fill it
     } catch (...) {
       failure = std::current_exception();
       if (!lock.owns_lock()) lock.lock();

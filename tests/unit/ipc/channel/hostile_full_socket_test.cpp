@@ -64,5 +64,39 @@ TEST_F(HostilePeerThatDoesNotRead, TakesNothingThatWasNotSent) {
   answer_what_waits([](PacketWriter& packet, std::uint32_t sent) { EXPECT_TRUE(packet.add(Credit{sent + 1})); });
 }
 
+// Releases fill more than a packet, so there is no room for the buffer that is to be sent.
+TEST_F(HostilePeer, KeepsNobodyThatOwesItMoreThanAPacketHolds) {
+  constexpr std::uint64_t owed = 6000, at_once = 500;
+  auto [one, other] = Channel::make_sockets();
+  Peer peer(std::move(one));
+  Channel channel(std::move(other), {.window = 65536});
+  peer.greet(65536);
+  const auto wire = honest();
+  const auto file = reserved_memory_file(wire.segment_size);
+  const std::array<int, 1> files{file.get()};
+  std::vector<ipc::Parcel> held;
+  for (std::uint64_t number = 0; number < owed;) {
+    PacketWriter packet;
+    if (number == 0) {
+      ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
+    }
+    const std::span<const int> beside = std::span(files).first(number == 0 ? 1 : 0);
+    for (std::uint64_t i = 0; i < at_once; ++i) ASSERT_TRUE(packet.add(Grant{number++, 1, 0, 8, {}, {}}));
+    peer.say(packet, beside);
+    for (std::uint64_t i = 0; i < at_once; ++i) held.push_back(channel.receive(stream_, limit));
+  }
+  const Buffer buffer = shared();
+  const std::uint32_t sent = fill_socket(channel, buffer, stream_);
+  held.clear();
+  EXPECT_EQ(channel.stats().borrowed, 0U);
+
+  EXPECT_ERROR(channel.send(buffer, stream_, {}, soon), Errc::timed_out, "the peer does not read");
+
+  std::thread sender([&] { channel.send(buffer, stream_, {}, limit); });
+  for (std::uint32_t i = 0; i <= sent; ++i) (void)peer.next_grant();
+  sender.join();
+  EXPECT_EQ(peer.releases(), owed) << "they go before the buffer";
+}
+
 }  // namespace
 }  // namespace weir::test

@@ -71,6 +71,7 @@ class Peer {
       const std::span<const std::byte> all(bytes.data(), static_cast<std::size_t>(arrival.bytes));
       detail::channel::PacketReader packet(all, files.size());
       while (const auto message = packet.next()) {
+        if (const auto* const back = std::get_if<detail::channel::Releases>(&*message)) releases_ += back->size();
         if (const auto* const grant = std::get_if<detail::channel::Grant>(&*message)) {
           auto kept = *grant;
           kept.payload = {};
@@ -80,11 +81,12 @@ class Peer {
     }
   }
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
+  [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came before the last grant
   void leave() { socket_.reset(); }
 
  private:
   spi::UniqueFd socket_;
-  std::size_t files_ = 0;
+  std::size_t files_ = 0, releases_ = 0;
 };
 
 class HostilePeer : public testing::Test {
