@@ -107,6 +107,12 @@ void check_memfd(int fd, std::size_t bytes) {
   }
 }
 
+spi::SegmentId identity_of(int memfd) {
+  struct stat status {};
+  if (::fstat(memfd, &status) != 0) fail("fstat", errno);
+  return {status.st_dev, status.st_ino};
+}
+
 void unmap(void* data, std::size_t bytes) noexcept {
   if (::munmap(data, bytes) != 0) {
     report({{errno, std::generic_category()},

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "weir/error.hpp"
+#include "weir/spi/segment.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::host {
@@ -26,6 +27,9 @@ void seal_memfd(int memfd, bool writable);
 
 /// Throw corrupt_descriptor unless `fd` is a memfd of exactly `bytes`, sealed against shrinking and growing.
 void check_memfd(int fd, std::size_t bytes);
+
+/// Return what the kernel knows the memory of a memfd by. All files of one memory have it, those of no other memory do.
+[[nodiscard]] spi::SegmentId identity_of(int memfd);
 
 /// Call munmap; report a refusal.
 void unmap(void* data, std::size_t bytes) noexcept;

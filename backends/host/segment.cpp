@@ -39,8 +39,11 @@ class PageableSegment final : public HostSegment {
 
 class SharedSegment final : public HostSegment {
  public:
-  SharedSegment(spi::DeviceState& state, void* data, std::size_t bytes, spi::UniqueFd file)
-      : HostSegment(state, MemoryKind::shared, data, bytes), file_(std::move(file)) {}
+  /// `known_as` is the identity of the file. A peer cannot forge it, unlike what it says.
+  SharedSegment(spi::DeviceState& state, void* data, std::size_t bytes, spi::UniqueFd file, spi::SegmentId known_as)
+      : HostSegment(state, MemoryKind::shared, data, bytes), file_(std::move(file)) {
+    set_id(known_as);
+  }
   [[nodiscard]] spi::UniqueFd duplicate() const { return file_.duplicate(); }
   [[nodiscard]] spi::UniqueFd reader() const { return open_for_reading(file_.get()); }
 
@@ -88,7 +91,8 @@ spi::Segment* reserve_shared(spi::DeviceState& device, const spi::SegmentRequest
   }
   const bool others_write = (request.flags & read_only_for_peers) == 0;
   seal_memfd(file.get(), others_write);  // the mapping above stays writable
-  auto* segment = new SharedSegment(device, mapping.get(), bytes, std::move(file));
+  const auto identity = identity_of(file.get());
+  auto* segment = new SharedSegment(device, mapping.get(), bytes, std::move(file), identity);
   segment->exportable = request.exportable;
   segment->peers_read_only = !others_write;
   mapping.release();
@@ -127,7 +131,8 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
     throw Error(code,
                 "cannot map " + std::to_string(request.size) + " bytes of a shared segment: mmap: " + code.message());
   }
-  auto* segment = new SharedSegment(device, mapping.get(), request.size, request.fd.trust());
+  const auto identity = identity_of(request.fd.get());
+  auto* segment = new SharedSegment(device, mapping.get(), request.size, request.fd.trust(), identity);
   mapping.release();
   segment->imported = true;
   segment->exportable = true;

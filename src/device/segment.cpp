@@ -25,9 +25,9 @@ void ref_retain(Segment* object) noexcept { object->retain(); }
 void ref_release(Segment* object) noexcept { object->release(); }
 
 Segment::~Segment() {
-  if (const auto low = id_low_.load(std::memory_order_acquire); low != 0) {
+  if (id_low_.load(std::memory_order_acquire) != 0) {
     const auto hear = hears_of_end.load(std::memory_order_acquire);
-    if (hear) hear({id_high_.load(std::memory_order_relaxed), low});
+    if (hear) hear(*this);
   }
   if (!owner_release) return;
   try {

@@ -6,10 +6,10 @@
 
 namespace weir::detail {
 
-using SegmentEnd = void (*)(spi::SegmentId id) noexcept;
+using SegmentEnd = void (*)(const spi::Segment& segment) noexcept;
 
-/// Have `hear` called, from now on, with the identity of each segment that has one and ends. It is called before the
-/// memory goes back to the driver, on any thread. There is room for one function.
+/// Have `hear` called, from now on, with each segment that has an identity and ends. It is called before anything else
+/// can have the segment's address, on any thread. There is room for one function.
 void answer_for_segment_ends(SegmentEnd hear) noexcept;
 
 }  // namespace weir::detail

@@ -66,7 +66,7 @@ spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescripto
   try {
     auto segment =
         spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, std::move(request)));
-    segment->set_id(wire.segment);
+    if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
     return segment;
   } catch (const Error& error) {
     if (error.code() != Errc::out_of_memory) throw;

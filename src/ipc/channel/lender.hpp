@@ -12,14 +12,13 @@
 
 #include "ipc/channel/messages.hpp"
 #include "weir/access.hpp"
-#include "weir/spi/segment.hpp"
 
 namespace weir::detail::channel {
 
-/// A segment with the access that a peer has to it. A peer with both is told of the segment twice.
+/// A segment of this process with the access that a peer has to it. A peer with both is told of the segment twice. The
+/// segment is known by its object: its id may be what some peer says.
 struct ToldOf {
-  ToldOf(spi::SegmentId id, ipc::Access granted) noexcept : high(id.high), low(id.low), access(granted) {}
-  std::uint64_t high, low;
+  const void* segment;  ///< compared, never followed
   ipc::Access access;
   friend auto operator<=>(const ToldOf&, const ToldOf&) = default;
 };

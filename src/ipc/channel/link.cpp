@@ -141,12 +141,12 @@ void Link::give_back(std::uint64_t number) noexcept {
   if (now ? closed : first) ask_watcher();
 }
 
-void Link::retire(spi::SegmentId id) noexcept {
-  if (inherited()) return;
+bool Link::retire(const spi::Segment* segment) noexcept {
+  if (inherited()) return false;
   const Lock lock(state_);
   bool tells = false;
   for (const ipc::Access access : {ipc::Access::read_write, ipc::Access::read_only}) {
-    const auto number = lender_.ended({id, access});
+    const auto number = lender_.ended({segment, access});
     if (!number) continue;
     try {
       retired_.push_back(*number);
@@ -154,7 +154,7 @@ void Link::retire(spi::SegmentId id) noexcept {
     } catch (const std::exception&) {  // no memory: the peer keeps the segment open until the connection ends
     }
   }
-  if (tells) ask_watcher();
+  return tells;
 }
 
 std::uint32_t Link::attend() noexcept {

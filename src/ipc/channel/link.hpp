@@ -96,8 +96,10 @@ class Link : public std::enable_shared_from_this<Link> {
   void list_lent(LentList& lent);
   /// A borrowed buffer is used no more.
   void give_back(std::uint64_t number) noexcept;
-  /// A segment of this process is gone.
-  void retire(spi::SegmentId id) noexcept;
+  /// A segment of this process is gone. Return whether the watcher has to be asked to tell the peer.
+  [[nodiscard]] bool retire(const spi::Segment* segment) noexcept;
+  /// Have the watcher attend to the link soon. Called without locks, because a failure is reported.
+  void ask_watcher() noexcept;
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
   [[nodiscard]] std::uint32_t attend() noexcept;
@@ -154,7 +156,6 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool needs_watcher() const noexcept;
   void watch_what_is_lent() noexcept;
   void watch() noexcept;
-  void ask_watcher() noexcept;
 
   spi::UniqueFd socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed

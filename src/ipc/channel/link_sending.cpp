@@ -7,6 +7,7 @@
 
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
+#include "ipc/channel/links.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
@@ -146,12 +147,15 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
   for (; count < buffers.size() && lender_.room() != 0 && packet_.has_room(buffers[count].payload.size()); ++count) {
     const Buffer& buffer = *buffers[count].buffer;
     const auto place = buffer.location();
-    const ToldOf segment(place.segment->id(), granted(*place.segment, buffers[count].access));
+    const ToldOf segment{place.segment, granted(*place.segment, buffers[count].access)};
     const auto told = lender_.tell(segment);
     if (told.first) {
       told_now_.push_back(segment);
       check_one_user("ipc::Channel::send", *place.segment->device, socket_.get());
-      auto described = unlocked([&] { return describe_memory(*place.segment, segment.access); });
+      auto described = unlocked([&] {
+        tell_of_its_end(*place.segment);
+        return describe_memory(*place.segment, segment.access);
+      });
       files_.push_back(std::move(described.file));
       (void)packet_.add(Segment{told.number, encode(described.wire)});
     }

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "base/fork_mutex.hpp"
@@ -21,15 +22,30 @@ namespace {
 struct Links {
   std::mutex mutex;
   std::set<Link*> all;
+  std::unordered_set<const spi::Segment*> told;  // of whose ends some peer is to hear
 };
 
 Links& links() { return never_ends<Links>(); }
 
 const ForkStep step(9, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
 
-void tell_of_end(spi::SegmentId id) noexcept {
-  const std::scoped_lock lock(links().mutex);
-  for (Link* const link : links().all) link->retire(id);
+// The watcher is asked without the lock: a failure is reported to the user's sink, which may call anything. For the same
+// reason the link that is asked has an owner here.
+void tell_of_end(const spi::Segment& segment) noexcept {
+  Links& links = channel::links();
+  std::unique_lock lock(links.mutex);
+  if (links.told.erase(&segment) == 0) return;
+  for (auto at = links.all.begin(); at != links.all.end();) {
+    Link* const link = *at;
+    std::shared_ptr<Link> owned = link->retire(&segment) ? link->weak_from_this().lock() : nullptr;
+    if (owned) {
+      lock.unlock();
+      owned->ask_watcher();
+      owned.reset();  // which may be the link's end
+      lock.lock();
+    }
+    at = links.all.upper_bound(link);
+  }
 }
 
 // Takes itself out of the set before it ends.
@@ -65,6 +81,12 @@ std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
   made->greet();
   made->ask_who_it_is();
   return made;
+}
+
+void tell_of_its_end(spi::Segment& segment) {
+  (void)segment.id();  // ends are heard of segments that have one
+  const std::scoped_lock lock(links().mutex);
+  links().told.insert(&segment);
 }
 
 void list_lent(LentList& lent) {

@@ -7,6 +7,7 @@
 
 #include "ipc/channel/link.hpp"
 #include "memory/lent.hpp"
+#include "weir/spi/segment.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::channel {
@@ -16,6 +17,9 @@ void check_socket(const char* operation, int socket);
 
 /// Make a link over a connected socket, and greet the peer.
 [[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window);
+
+/// Tell the peers that know the segment of its end. Called before any of them does, by an owner of the segment.
+void tell_of_its_end(spi::Segment& segment);
 
 /// Add the buffers that peers have, over all connections.
 void list_lent(LentList& lent);

@@ -70,7 +70,8 @@ TEST(Lender, SendsNoMoreThanThePeerTakes) {
 TEST(Lender, UndoesWhatWasNotSent) {
   Lender<Held> lender;
   lender.open_window(1);
-  const ToldOf id({1, 2}, ipc::Access::read_write);
+  const int memory = 0;
+  const ToldOf id{&memory, ipc::Access::read_write};
   const auto told = lender.tell(id);
   EXPECT_TRUE(told.first);
   const auto number = lender.lend(held(5));
@@ -101,7 +102,8 @@ TEST(Lender, NoticesAnswersToWhatWasNotSent) {
 
 TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
   Lender<Held> lender;
-  const ToldOf one({1, 2}, ipc::Access::read_write), other({1, 3}, ipc::Access::read_write);
+  const int memory = 0, more = 0;
+  const ToldOf one{&memory, ipc::Access::read_write}, other{&more, ipc::Access::read_write};
   EXPECT_TRUE(lender.tell(one).first);
   EXPECT_FALSE(lender.tell(one).first);
   EXPECT_TRUE(lender.tell(other).first);
@@ -114,7 +116,8 @@ TEST(Lender, TellsOfASegmentOnceAndOfItsEnd) {
 
 TEST(Lender, TellsOfASegmentOnceForEachAccess) {
   Lender<Held> lender;
-  const ToldOf reads({1, 2}, ipc::Access::read_only), writes({1, 2}, ipc::Access::read_write);
+  const int memory = 0;
+  const ToldOf reads{&memory, ipc::Access::read_only}, writes{&memory, ipc::Access::read_write};
   EXPECT_TRUE(lender.tell(reads).first);
   EXPECT_TRUE(lender.tell(writes).first) << "a number with less access served for more";
   EXPECT_NE(lender.tell(reads).number, lender.tell(writes).number);

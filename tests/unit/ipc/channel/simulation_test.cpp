@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels between processes that are played in this one: packets wait in queues, processes die between any two steps,
-// sockets are full, streams are slow. The halves of the connections are the real ones. First anything happens, and
+// sockets are full, peers answer what they were never sent, streams are slow. The halves of the connections are the real ones. First anything happens, and
 // safety is checked at each step: memory goes to somebody else only when no living process can use it any more, and
 // nobody uses it before the work of its owner is complete. Then nobody dies or lags any more, and everything must come
 // back. A seed plays a schedule again: WEIR_CHANNEL_SEED=n runs that one alone.
@@ -35,9 +35,22 @@ constexpr std::uint32_t window = 4, words = 2;  // fewer words than a process ha
 constexpr std::size_t streams = 3;
 constexpr std::uint64_t segment_bytes = 1024;
 
+class World;
+
+/// A segment of a process: its own memory, or memory of a peer as a connection opened it. Its end is told.
+struct Local {
+  Local(World& in, std::size_t of);
+  Local(const Local&) = delete;
+  Local& operator=(const Local&) = delete;
+  ~Local();
+  World& world;
+  const std::size_t process;
+};
+using LocalPtr = std::shared_ptr<const Local>;
+
 /// A place of memory: one segment at a time, which somebody owns while `users` is not 0.
 struct Slot {
-  spi::SegmentId id{};
+  LocalPtr segment;
   int users = 0;
   int loans = 0;  // living processes that can use it, and are owed that it stays
 };
@@ -46,21 +59,27 @@ struct Slot {
 struct Use {
   virtual ~Use() = default;
   Slot* slot = nullptr;
+  LocalPtr segment;
 };
 using UsePtr = std::shared_ptr<Use>;
 
 struct OwnUse final : Use {
   explicit OwnUse(Slot& of) {
     slot = &of;
+    segment = of.segment;
     ++of.users;
   }
   ~OwnUse() override { --slot->users; }
 };
 
-struct ForeignSegment {
+struct Described {
   Slot* slot = nullptr;
-  spi::SegmentId id{};
   ipc::Access access{};
+};
+
+struct ForeignSegment {
+  Described described;
+  LocalPtr segment;
   [[nodiscard]] static std::uint64_t size() noexcept { return segment_bytes; }
 };
 
@@ -86,8 +105,9 @@ struct Need {
 
 struct Arrival {
   std::uint64_t grant;
-  std::uint32_t segment;
+  std::uint32_t number;
   Slot* slot;
+  LocalPtr segment;
   PagePoint ready;
   Need need;
 };
@@ -124,6 +144,7 @@ struct End : std::enable_shared_from_this<End> {
 Loan::Loan(std::shared_ptr<End> over, const Arrival& from)
     : end(std::move(over)), grant(from.grant), ready(from.ready), need(from.need) {
   slot = from.slot;
+  segment = from.segment;
   ++slot->loans;
   end->loans.push_back(this);
 }
@@ -149,7 +170,17 @@ class World {
     for (std::size_t i = 0; i < processes; ++i) {
       for (std::size_t j = i + 1; j < processes; ++j) connect(i, j);
     }
-    for (Slot& slot : slots_) slot.id = {1, ++last_id_};
+    for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].segment = std::make_shared<Local>(*this, owner_of(i));
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World() {
+    for (auto& held : held_) held.clear();
+    for (const auto& end : ends_) {
+      end->arrived.clear();
+      hang_up(*end);
+    }
+    for (Slot& slot : slots_) slot.segment.reset();
   }
 
   void run() {
@@ -170,7 +201,7 @@ class World {
     for (const auto& end : ends_) {
       if (!alive_[end->process]) continue;
       if (alive_ == all_alive) {
-        EXPECT_LE(end->lender.told(), 2 * slots_.size()) << "segments that are gone are still known";
+        EXPECT_LE(end->lender.told(), 2 * segments_[end->process]) << "segments that are gone are still known";
       }
       if (!end->gone) {
         EXPECT_EQ(end->lender.room(), window);
@@ -246,11 +277,11 @@ class World {
     PacketWriter packet;
     owe(end, packet);
     std::vector<std::uint64_t> lent;
-    const ToldOf what(use->slot->id, one_in(2) ? ipc::Access::read_only : ipc::Access::read_write);
+    const ToldOf what{use->segment.get(), one_in(2) ? ipc::Access::read_only : ipc::Access::read_write};
     const auto told = end.lender.tell(what);
     if (told.first) {
       std::array<std::byte, detail::wire_size> descriptor{};
-      const ForeignSegment described{use->slot, use->slot->id, what.access};
+      const Described described{use->slot, what.access};
       std::memcpy(descriptor.data(), &described, sizeof described);
       (void)packet.add(Segment{told.number, descriptor});
     }
@@ -271,7 +302,12 @@ class World {
       (void)packet.add(Grant{lent.back(), told.number, draw(100), 1 + draw(100), ready, wanted});
     } while (end.lender.room() != 0 && one_in(3));
     if (faults && one_in(6)) {  // the socket is full
-      for (const auto number : lent) (void)end.lender.unlend(number);
+      const bool lies = one_in(8);
+      if (lies) answer_unsent(end, lent);
+      bool answered = false;
+      for (const auto number : lent) answered = !end.lender.unlend(number) || answered;
+      EXPECT_EQ(answered, lies) << "whether the peer answered what was not sent";
+      if (answered) return cut_off(end);
       return undo(end, told, what);
     }
     end.told_page = end.told_page || ready.value != 0;
@@ -279,6 +315,19 @@ class World {
     end.borrower.told();
     end.retired.clear();
     transmit(end, packet);
+  }
+
+  // The peer guesses the numbers of grants that it was not sent, or takes so many buffers.
+  void answer_unsent(End& end, const std::vector<std::uint64_t>& lent) {
+    if (one_in(2)) return end.lender.credit(window - end.lender.room());
+    (void)end.lender.release(lent[draw(lent.size())]);
+  }
+
+  // Whoever lies may go on with the memory, but nobody owes it anything any more. It may as well be dead.
+  void cut_off(End& end) {
+    die(end.peer.lock()->process);
+    hang_up(end);
+    end.arrived.clear();
   }
 
   static void undo(End& end, const Lender<UsePtr>::Told& told, const ToldOf& what) {
@@ -365,15 +414,16 @@ class World {
       end.lender.open_window(hello->window);
       end.greeted = true;
     } else if (const auto* const segment = std::get_if<Segment>(&message)) {
-      ForeignSegment described;
+      Described described;
       std::memcpy(&described, segment->descriptor.data(), sizeof described);
-      end.borrower.add(segment->number, described);
+      end.borrower.add(segment->number, {described, std::make_shared<Local>(*this, end.process)});
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       const ForeignSegment& memory = end.borrower.arrive(*grant);
-      EXPECT_EQ(static_cast<std::byte>(memory.access), grant->payload[0])
+      EXPECT_EQ(static_cast<std::byte>(memory.described.access), grant->payload[0])
           << "lent with another access than was asked for";
       end.arrived.push_back(
-          {grant->number, grant->segment, memory.slot, grant->ready, end.peer.lock()->needs.at(grant->number)});
+          {grant->number, grant->segment, memory.described.slot, memory.segment, grant->ready,
+           end.peer.lock()->needs.at(grant->number)});
     } else if (std::holds_alternative<Page>(message)) {
       end.borrower.add_page();
     } else if (const auto* const releases = std::get_if<Releases>(&message)) {
@@ -381,7 +431,7 @@ class World {
     } else if (const auto* const credit = std::get_if<Credit>(&message)) {
       end.lender.credit(credit->buffers);
     } else if (const auto* const retire = std::get_if<Retire>(&message)) {
-      tell_of_end(end.process, end.borrower.retire(retire->segment).id);
+      (void)end.borrower.retire(retire->segment);
     }
   }
 
@@ -390,7 +440,7 @@ class World {
     const Arrival next = end.arrived.front();
     end.arrived.pop_front();
     end.borrower.take();
-    end.borrower.opened(next.segment);
+    end.borrower.opened(next.number);
     auto loan = std::make_shared<Loan>(end.shared_from_this(), next);
     const bool alive = alive_[end.peer.lock()->process];
     if (!alive) loan->orphan();
@@ -413,15 +463,16 @@ class World {
   // The driver has the memory back, and gives it again as another segment.
   void renew(std::size_t slot) {
     if (slots_[slot].users != 0) return;
-    tell_of_end(owner_of(slot), slots_[slot].id);
-    slots_[slot].id = {1, ++last_id_};
+    slots_[slot].segment.reset();  // so that the next segment may have its address
+    slots_[slot].segment = std::make_shared<Local>(*this, owner_of(slot));
   }
 
-  void tell_of_end(std::size_t process, spi::SegmentId id) {
+  friend struct Local;
+  void tell_of_end(const Local& segment) {
     for (const auto& end : ends_) {
-      if (end->process != process) continue;
+      if (end->process != segment.process) continue;
       for (const ipc::Access access : {ipc::Access::read_only, ipc::Access::read_write}) {
-        if (const auto number = end->lender.ended({id, access})) end->retired.push_back(*number);
+        if (const auto number = end->lender.ended({&segment, access})) end->retired.push_back(*number);
       }
     }
   }
@@ -464,14 +515,20 @@ class World {
   }
 
   std::mt19937_64 random_;
+  std::array<std::size_t, processes> segments_{};  // that live, by process
   std::array<Slot, 2 * processes> slots_{};
-  std::uint64_t last_id_ = 0;
   static constexpr std::array<bool, processes> all_alive{true, true, true};
   std::array<bool, processes> alive_ = all_alive;
   std::vector<std::shared_ptr<End>> ends_;
   std::array<std::vector<UsePtr>, processes> held_;
   std::array<std::array<Work, streams>, processes> works_;
 };
+
+Local::Local(World& in, std::size_t of) : world(in), process(of) { ++in.segments_[of]; }
+Local::~Local() {
+  --world.segments_[process];
+  world.tell_of_end(*this);
+}
 
 TEST(ChannelSimulation, NothingIsUsedTwiceAndEverythingComesBack) {
   play_seeds("WEIR_CHANNEL_SEED", 60000, [](std::uint64_t seed) { World(seed).run(); });

@@ -119,7 +119,8 @@ class World {
   static void lend(Line& line, const Reply& reply) {
     channel::PacketWriter packet;
     const auto version = reply.lends->listing.version;
-    const auto told = line.lender.tell({{1, version}, ipc::Access::read_write});
+    const auto told =
+        line.lender.tell({reinterpret_cast<const void*>(std::uintptr_t{version}), ipc::Access::read_write});
     if (told.first) {
       std::array<std::byte, detail::wire_size> descriptor{};
       std::memcpy(descriptor.data(), &version, sizeof version);
