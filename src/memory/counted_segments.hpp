@@ -29,26 +29,32 @@ class CountedSegments {
  private:
   using Id = std::pair<std::uint64_t, std::uint64_t>;
   struct Owner {
-    Owner(CountedSegments& in, spi::SegmentId of, std::size_t size) : all(in), id(of.high, of.low), bytes(size) {
+    Owner(CountedSegments& in, spi::SegmentId of, std::size_t size) : all(in), id(of.high, of.low) {
       const std::scoped_lock lock(all.mutex_);
-      if (all.owners_[id]++ == 0) all.bytes_ += bytes;
+      Counted& counted = all.owners_[id];
+      if (counted.owners++ != 0) return;
+      counted.bytes = size;
+      all.bytes_ += size;
     }
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
     ~Owner() {
       const std::scoped_lock lock(all.mutex_);
       const auto known = all.owners_.find(id);
-      if (--known->second != 0) return;
+      if (--known->second.owners != 0) return;
+      all.bytes_ -= known->second.bytes;
       all.owners_.erase(known);
-      all.bytes_ -= bytes;
     }
     CountedSegments& all;
     const Id id;
-    const std::size_t bytes;
+  };
+  struct Counted {
+    std::size_t owners = 0;
+    std::size_t bytes = 0;  // as added: another owner may say another size, if peers lie about identities
   };
 
   mutable ForkMutex mutex_;
-  std::map<Id, std::size_t> owners_;
+  std::map<Id, Counted> owners_;
   std::size_t bytes_ = 0;
 };
 
