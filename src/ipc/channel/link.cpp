@@ -200,9 +200,16 @@ bool Link::needs_watcher() const noexcept {
   return lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
 }
 
-void Link::watch() noexcept {
+// Without the lock, because a failure is reported. The watcher may attend to the link meanwhile; then the socket is
+// waited for once more than it need be.
+void Link::watch(Lock& lock) noexcept {
   const auto self = weak_from_this().lock();
-  watched_ = self && attend_when_readable(self);
+  if (!self) return;
+  watched_ = true;
+  lock.unlock();
+  const bool done = attend_when_readable(self);
+  lock.lock();
+  if (!done) watched_ = false;
 }
 
 void Link::ask_watcher() noexcept {

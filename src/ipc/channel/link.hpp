@@ -136,7 +136,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void read(Lock& lock) noexcept;
   [[nodiscard]] bool read_some() noexcept;
   [[nodiscard]] Came read_packet() noexcept;
-  void watch_again() noexcept;
+  void watch_again(Lock& lock) noexcept;
   void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
              std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
@@ -155,7 +155,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void pay_debts() noexcept;
   [[nodiscard]] bool needs_watcher() const noexcept;
   void watch_what_is_lent() noexcept;
-  void watch() noexcept;
+  void watch(Lock& lock) noexcept;
 
   spi::UniqueFd socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed

@@ -46,16 +46,22 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
   if (reads) {
     reading_ = false;
     changed_.notify_all();
-    watch_again();
+    watch_again(lock);
   }
   if (!changed) deadline.check(late);
 }
 
-// See to it that the watcher reads, if it or another thread left the reading to this one.
-void Link::watch_again() noexcept {
+// See to it that the watcher reads, if it or another thread left the reading to this one. Does so without the lock,
+// because a failure is reported.
+void Link::watch_again(Lock& lock) noexcept {
   if (!std::exchange(watcher_passed_, false)) return;
-  if (observed_) return ask_watcher();  // which tells of what was read
-  if (!ended_ && needs_watcher()) watch();
+  if (observed_) {
+    lock.unlock();
+    ask_watcher();  // which tells of what was read
+    lock.lock();
+  } else if (!ended_ && needs_watcher()) {
+    watch(lock);
+  }
 }
 
 void Link::look() noexcept {
@@ -64,7 +70,7 @@ void Link::look() noexcept {
   changed_.wait(lock, [this] { return !reading_; });
   if (ended_) return;
   read(lock);
-  watch_again();
+  watch_again(lock);
 }
 
 // Read what has come. No other thread reads.

@@ -62,12 +62,12 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
 
 // Have the watcher read what the peer gives back, and notice its end, while no call does.
 void Link::watch_what_is_lent() noexcept {
-  const Lock lock(state_);
+  Lock lock(state_);
   if (watched_ || attending_ || lender_.live() == 0) return;
   if (reading_) {
     watcher_passed_ = true;
   } else {
-    watch();
+    watch(lock);
   }
 }
 
@@ -86,9 +86,12 @@ std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stre
 
 // Have the watcher come back when the socket takes more. It looks by itself if it is here already.
 void Link::await_room_in_socket() noexcept {
-  const Lock lock(state_);
-  full_ = true;
-  if (!attending_) ask_watcher();
+  {
+    const Lock lock(state_);
+    full_ = true;
+    if (attending_) return;
+  }
+  ask_watcher();
 }
 
 // Send one packet. Return how many buffers it has: none if another thread was faster.
@@ -274,7 +277,9 @@ void Link::pay_debts() noexcept {
     }
     unsent(dropped);
     if (error != EAGAIN) return;  // the peer is gone, which is found by reading, or the system is short of memory
-    if (!std::exchange(full_, true)) ask_watcher();
+    const bool asks = !std::exchange(full_, true);
+    lock.unlock();
+    if (asks) ask_watcher();
     return;
   }
 }

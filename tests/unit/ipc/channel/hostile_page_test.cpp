@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "few_files.hpp"
 #include "gate.hpp"
 #include "hostile_peer.hpp"
 #include "sink.hpp"
@@ -47,29 +47,6 @@ class LyingPage {
  private:
   spi::UniqueFd file_;
   std::uint64_t* words_ = nullptr;
-};
-
-/// As long as it lives, this process can open so many files more.
-class FewFiles {
- public:
-  explicit FewFiles(std::size_t left) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit few{512, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-    for (;;) {
-      spi::UniqueFd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      if (!file) break;
-      taken_.push_back(std::move(file));
-    }
-    taken_.resize(taken_.size() - left);
-  }
-  FewFiles(const FewFiles&) = delete;
-  FewFiles& operator=(const FewFiles&) = delete;
-  ~FewFiles() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-
- private:
-  rlimit before_{};
-  std::vector<spi::UniqueFd> taken_;
 };
 
 class HostilePage : public HostilePeer {
