@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
+#include <list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace weir::detail::channel {
 
-/// Buffers and segments that a peer has given back. Their ends may take locks of anybody.
+/// Buffers and segments that a peer has given back. Their ends may take locks of anybody. Takes no memory to make one.
 struct Link::Dropped {
   /// Lent memory comes back in this, from now on.
   void begin_return() {
@@ -22,7 +22,7 @@ struct Link::Dropped {
   std::vector<Lender<Lent>::Slot> all_lent;
   decltype(std::declval<Borrower<ForeignMemory>>().end()) all_foreign;
   std::vector<ForeignMemory> foreign;
-  std::deque<Arrived> arrived;
+  std::list<Arrived> arrived;
 };
 
 }  // namespace weir::detail::channel

@@ -177,7 +177,11 @@ std::uint32_t Link::attend() noexcept {
   attending_ = false;
   if (closed_ && told_closed_ && lender_.live() + borrower_.held() + borrower_.to_release() == 0) {
     // Nobody here needs the connection. Its end gives the peer back what it has sent and this side has not read.
-    end(std::make_exception_ptr(Error(Errc::closed, "ipc::Channel: the channel is closed")), dropped);
+    try {
+      check_open();
+    } catch (...) {
+      end(std::current_exception(), dropped);
+    }
   }
   if (ended_) return 0;
   watched_ = needs_watcher() && !watcher_passed_;

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <condition_variable>
-#include <deque>
 #include <exception>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -177,7 +177,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Lender<Lent> lender_;
   Borrower<ForeignMemory> borrower_;
   std::shared_ptr<const PeerPage> peer_page_;
-  std::deque<Arrived> arrived_;
+  std::list<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
   std::weak_ptr<LinkObserver> observer_;
   bool observed_ = false;

@@ -163,11 +163,13 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
     if (closed_) refuse_arrived(dropped);
   } else if (const auto* const releases = std::get_if<Releases>(&message)) {
     dropped.begin_return();
+    dropped.lent.reserve(dropped.lent.size() + releases->size());  // what comes back must not end here
     for (std::size_t i = 0; i < releases->size(); ++i) dropped.lent.push_back(lender_.release((*releases)[i]));
   } else if (const auto* const credit = std::get_if<Credit>(&message)) {
     lender_.credit(credit->buffers);
   } else if (const auto* const retire = std::get_if<Retire>(&message)) {
-    dropped.foreign.push_back(borrower_.retire(retire->segment));
+    dropped.foreign.emplace_back();  // before: what is retired must not end here
+    dropped.foreign.back() = borrower_.retire(retire->segment);
   } else {
     peer_closed_ = true;
   }
@@ -204,12 +206,11 @@ void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
 // Give back what nobody will receive.
 void Link::refuse_arrived(Dropped& dropped) {
   while (!arrived_.empty()) {
-    borrower_.take();
-    Arrived& first = arrived_.front();
+    borrower_.take();  // nothing behind this needs memory
+    const Arrived& first = arrived_.front();
     borrower_.opened(first.segment_number);
     borrower_.end(first.number);
-    dropped.arrived.push_back(std::move(first));
-    arrived_.pop_front();
+    dropped.arrived.splice(dropped.arrived.end(), arrived_, arrived_.begin());
   }
 }
 

@@ -65,33 +65,41 @@ class Watcher final : public Attendant {
   [[nodiscard]] bool is_due() const noexcept override { return !asked_.empty(); }
 
   void serve(std::span<const epoll_event> ready, bool round, Lock& lock) noexcept override {
-    const auto process = fork_generation;
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
-      if (found == watched_.end()) continue;
-      asked_.push_back(found->second.link);
-      found->second.events = 0;
-    }
-    if (round) {
-      for (const auto& [file, entry] : watched_) asked_.push_back(entry.link);
+      if (found != watched_.end()) found->second.events = 0;
     }
     auto due = std::exchange(asked_, {});
-    if (due.empty()) return;
-    for (const LinkPtr& link : due) {
-      lock.unlock();
-      const auto wanted = link->attend();
-      if (fork_generation != process) return;
-      lock.lock();
-      const int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
-      if (failed == 0) continue;
-      lock.unlock();
-      tell_unwatched(*link, failed);
-      lock.lock();
+    for (LinkPtr& link : due) {
+      if (!attend(std::move(link), lock)) return;
     }
+    for (const epoll_event& event : ready) {
+      const auto found = watched_.find(static_cast<int>(event.data.u64));
+      if (found != watched_.end() && !attend(found->second.link, lock)) return;
+    }
+    if (!round) return;
+    for (auto at = watched_.begin(); at != watched_.end();) {
+      const int file = at->first;
+      if (!attend(at->second.link, lock)) return;
+      at = watched_.upper_bound(file);
+    }
+  }
+
+  // Takes no memory before the link has been attended to. Links end, and failures are reported, without the lock: both
+  // may call anything. Return false in a child process that such a call has made.
+  bool attend(LinkPtr link, Lock& lock) noexcept {
+    const auto process = fork_generation;
     lock.unlock();
-    due.clear();  // may be the end of links
-    if (fork_generation != process) return;
+    const auto wanted = link->attend();
+    if (fork_generation != process) return false;
     lock.lock();
+    const int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
+    lock.unlock();
+    if (failed != 0) tell_unwatched(*link, failed);
+    link.reset();
+    if (fork_generation != process) return false;
+    lock.lock();
+    return true;
   }
 
   // Called without the lock of this class, under which no link's lock is taken.
@@ -100,7 +108,7 @@ class Watcher final : public Attendant {
     report({{error, std::generic_category()}, "channel: epoll_ctl", "what the peer gives back stays lent until the next call"});
   }
 
-  // serve() still has the link, so it does not end here. Its socket, if it has fired, stays in the set and fires no more:
+  // The caller owns the link, so it does not end here. Its socket, if it has fired, stays in the set and fires no more:
   // so the next arm() is quick. The set loses it when it is closed.
   [[nodiscard]] int forget(int file) noexcept {
     const auto found = watched_.find(file);
