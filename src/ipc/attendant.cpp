@@ -52,6 +52,7 @@ void Attendant::run() noexcept {
   sync::name_thread(texts_.thread);
   std::array<epoll_event, 64> room;
   const int linger_now = static_cast<int>(linger.load().count());  // milliseconds
+  constexpr int pause = 10;  // milliseconds
   const LibraryThread mark;
   const auto process = fork_generation;
   Lock lock(mutex_);
@@ -59,9 +60,10 @@ void Attendant::run() noexcept {
     const auto asked = asked_;  // read before the kernel is asked
     const bool round = asked != answer_;
     const bool hurries = round || is_due(), lingers = !hurries && is_idle();
+    const int most = hurries ? 0 : is_late() ? pause : lingers ? linger_now : -1;
     busy_ = false;
     lock.unlock();
-    const auto ready = files_.wait(room, hurries ? 0 : lingers ? linger_now : -1);
+    const auto ready = files_.wait(room, most);
     lock.lock();
     busy_ = true;
     if (ready.error != 0) {

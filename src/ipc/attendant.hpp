@@ -55,6 +55,8 @@ class Attendant {
   [[nodiscard]] virtual bool is_idle() const noexcept = 0;
   /// Return whether there is something to do for which no file stands.
   [[nodiscard]] virtual bool is_due() const noexcept { return false; }
+  /// Return whether something is to be done again after a pause.
+  [[nodiscard]] virtual bool is_late() const noexcept { return false; }
   /// Attend to the files whose keys are in `ready`, to what is due, and if `round` is true to all other files that may
   /// be ready. May release the lock meanwhile; the work done then may call fork(), and where fork_generation has
   /// changed, this function returns at once.

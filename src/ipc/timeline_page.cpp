@@ -49,6 +49,11 @@ std::uint64_t* map(int file, int access) noexcept {
   return data == MAP_FAILED ? nullptr : static_cast<std::uint64_t*>(data);
 }
 
+void unmap(std::uint64_t* words) noexcept {
+  if (::munmap(words, page_bytes) != 0)
+    report({{errno, std::generic_category()}, purpose, "munmap was refused; the page is leaked"});
+}
+
 }  // namespace
 
 OwnPage::OwnPage() : process_(fork_generation) {
@@ -63,13 +68,13 @@ OwnPage::OwnPage() : process_(fork_generation) {
   if (!words_) fail_descriptor(purpose, "mmap", errno);
   if (::fcntl(file.get(), F_ADD_SEALS, page_seals | F_SEAL_SEAL) != 0) {
     const int error = errno;
-    (void)::munmap(words_, page_bytes);
+    unmap(words_);
     fail_descriptor(purpose, "fcntl(F_ADD_SEALS)", error);
   }
   file_ = std::move(file);
 }
 
-OwnPage::~OwnPage() { (void)::munmap(words_, page_bytes); }
+OwnPage::~OwnPage() { unmap(words_); }
 
 void OwnPage::reach(PagePoint point) noexcept {
   if (process_ != fork_generation) return;
@@ -106,7 +111,7 @@ PeerPage::PeerPage(spi::StrangerFd file) {
   if (!words_) fail_descriptor(purpose, "mmap", errno);
 }
 
-PeerPage::~PeerPage() { (void)::munmap(const_cast<std::uint64_t*>(words_), page_bytes); }
+PeerPage::~PeerPage() { unmap(const_cast<std::uint64_t*>(words_)); }
 
 std::uint64_t PeerPage::load(std::uint32_t word) const noexcept {
   return std::atomic_ref(const_cast<std::uint64_t&>(words_[word])).load(std::memory_order_acquire);

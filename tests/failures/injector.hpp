@@ -14,7 +14,7 @@ struct Injected {
   std::string call;        ///< its name
   std::string code;        ///< what it returned
   std::size_t codes = 1;   ///< how many there are to try for this call
-  std::string names = {};  ///< what the error must name, if not the call
+  std::string names = {};  ///< what the error must name, if not the call; alternatives stand between bars
 };
 
 class Injector {

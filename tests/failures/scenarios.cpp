@@ -41,18 +41,6 @@ namespace {
 
 constexpr std::size_t small = 4096;
 
-// Where copies to the host land. Static: work that a failure left behind may still write there.
-std::array<std::byte, small> landing;
-
-bool lands(const Buffer& buffer, const Stream& stream, unsigned char value) {
-  landing.fill(std::byte{0});
-  const auto bytes = std::min(buffer.size(), landing.size());
-  buffer.copy_to(std::span(landing).first(bytes), stream);
-  stream.synchronize();
-  return std::all_of(landing.begin(), landing.begin() + static_cast<std::ptrdiff_t>(bytes),
-                     [&](std::byte b) { return b == std::byte{value}; });
-}
-
 std::span<const std::byte> source(unsigned char value) {
   static std::array<std::byte, small> bytes;
   bytes.fill(std::byte{value});
@@ -480,10 +468,6 @@ void adapt(const Stage& stage) {
   require(scope.statistics().buffers.total == 2 && scope.statistics().bytes.current == 0, "statistics");
 }
 
-std::optional<Lack> shares_nothing(const Stage& stage) {
-  if (stage.shareable) return {};
-  return Lack{Lasting::this_machine, "its driver shares no memory with other processes"};
-}
 std::optional<Lack> takes_no_addresses(const Stage& stage) {
   if (stage.device.backend() != "vulkan") return {};  // vulkan::wrap takes buffers
   return no_vulkan_addresses;
@@ -580,5 +564,20 @@ Stage::Stage(const Device& on)
 }
 
 std::span<const Scenario> scenarios() { return core; }
+
+bool lands(const Buffer& buffer, const Stream& stream, unsigned char value) {
+  static std::array<std::byte, small> landing;  // work that a failure left behind may still write there
+  landing.fill(std::byte{0});
+  const auto bytes = std::min(buffer.size(), landing.size());
+  buffer.copy_to(std::span(landing).first(bytes), stream);
+  stream.synchronize();
+  return std::all_of(landing.begin(), landing.begin() + static_cast<std::ptrdiff_t>(bytes),
+                     [&](std::byte b) { return b == std::byte{value}; });
+}
+
+std::optional<Lack> shares_nothing(const Stage& stage) {
+  if (stage.shareable) return {};
+  return Lack{Lasting::this_machine, "its driver shares no memory with other processes"};
+}
 
 }  // namespace weir::test

@@ -34,6 +34,11 @@ struct Scenario {
 /// The core list. Backends add their own.
 std::span<const Scenario> scenarios();
 
+/// Return whether all bytes of the buffer are `value`, once the stream's work on it is complete.
+bool lands(const Buffer& buffer, const Stream& stream, unsigned char value);
+/// Why nothing of the stage can go to another process.
+std::optional<Lack> shares_nothing(const Stage& stage);
+
 /// What a scenario throws when weir did not do what it said. Needs no memory.
 struct WrongResult {
   const char* what;

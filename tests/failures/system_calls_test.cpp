@@ -4,6 +4,7 @@
 
 #include "inject/system_calls.hpp"
 #include "loop.hpp"
+#include "peers.hpp"
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
 
@@ -25,6 +26,8 @@ void allocate_huge_pages(const Stage& stage) {
 constexpr Scenario huge_pages[] = {{"allocate_huge_pages", &allocate_huge_pages}};
 
 INSTANTIATE_TEST_SUITE_P(Every, NoSystem, testing::ValuesIn(scenarios()), ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Peers, NoSystem, testing::ValuesIn(peers()), ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Paths, NoSystem, testing::ValuesIn(peers_at_paths()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Host, NoSystem, testing::ValuesIn(huge_pages), ScenarioName());
 
 }  // namespace

@@ -14,11 +14,25 @@
 #include "ipc/channel/imported.hpp"
 #include "ipc/channel/watcher.hpp"
 #include "ipc/file_pairs.hpp"
+#include "ipc/own_failure.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::channel {
+namespace {
+
+// Say why a connection has ended that no call waits at. Later calls say so, too, if there are any.
+void tell(const std::exception_ptr& why) noexcept {
+  try {
+    std::rethrow_exception(why);
+  } catch (...) {
+    report_own_failure("ipc::Channel: a connection ends");
+  }
+}
+
+}  // namespace
+
 Link::Link(spi::UniqueFd socket, std::uint32_t window)
     : socket_(std::move(socket)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -111,6 +125,11 @@ void Link::list_lent(LentList& lent) {
   lender_.for_each([&](const Lent& one) { lent.add(one.buffer, peer_); });
 }
 
+void Link::check() {
+  const Lock lock(state_);
+  if (ended_) std::rethrow_exception(ended_);
+}
+
 Link::Capacity Link::capacity() {
   const Lock lock(state_);
   const bool left = ended_ || peer_closed_ || closed_;
@@ -123,7 +142,7 @@ void Link::observe(std::weak_ptr<LinkObserver> observer) {
     observer_ = std::move(observer);
     observed_ = true;
   }
-  ask_watcher();
+  ask_to_attend(shared_from_this());
 }
 
 void Link::give_back(std::uint64_t number) noexcept {
@@ -160,6 +179,7 @@ bool Link::retire(const spi::Segment* segment) noexcept {
 std::uint32_t Link::attend() noexcept {
   if (inherited()) return 0;
   std::shared_ptr<LinkObserver> observer;
+  std::exception_ptr broken;
   {
     Lock lock(state_);
     attending_ = true;
@@ -168,8 +188,10 @@ std::uint32_t Link::attend() noexcept {
       watcher_passed_ = true;
     } else if (!ended_) {
       read(lock);
+      broken = ended_;
     }
   }
+  if (broken) tell(broken);
   pay_debts();
   if (observer) observer->link_changed();
   Dropped dropped;
@@ -186,6 +208,11 @@ std::uint32_t Link::attend() noexcept {
   if (ended_) return 0;
   watched_ = needs_watcher() && !watcher_passed_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+bool Link::owes() noexcept {
+  const Lock lock(state_);
+  return owes_ && !ended_;
 }
 
 void Link::not_watched() noexcept {
@@ -216,8 +243,9 @@ void Link::watch(Lock& lock) noexcept {
   if (!done) watched_ = false;
 }
 
-void Link::ask_watcher() noexcept {
-  if (auto self = weak_from_this().lock()) attend_soon(self);
+bool Link::ask_watcher() noexcept {
+  const auto self = weak_from_this().lock();
+  return self && attend_soon(self);
 }
 
 }  // namespace weir::detail::channel

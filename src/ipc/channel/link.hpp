@@ -67,6 +67,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Read what has come, without waiting for the peer. A thread that waits in a call is waited for, so this is for
   /// connections where only the watcher does anything else.
   void look() noexcept;
+  /// Throw why the connection has ended, if it has.
+  void check();
 
   // For an owner that has much to send and never waits for the peer.
 
@@ -78,7 +80,8 @@ class Link : public std::enable_shared_from_this<Link> {
     bool ended;          ///< the connection is over, and everything has come back
   };
   [[nodiscard]] Capacity capacity();
-  /// Have the library attend to the connection from now on, and tell `observer` each time.
+  /// Have the library attend to the connection from now on, and tell `observer` each time. Throws what keeps it from
+  /// that.
   void observe(std::weak_ptr<LinkObserver> observer);
   /// Send as many of the buffers, which can be shared, as the peer takes at once. Return how many: fewer than all only
   /// if there was no room; the observer hears when there may be. `stream` comes after every use of the buffers already:
@@ -98,13 +101,15 @@ class Link : public std::enable_shared_from_this<Link> {
   void give_back(std::uint64_t number) noexcept;
   /// A segment of this process is gone. Return whether the watcher has to be asked to tell the peer.
   [[nodiscard]] bool retire(const spi::Segment* segment) noexcept;
-  /// Have the watcher attend to the link soon. Called without locks, because a failure is reported.
-  void ask_watcher() noexcept;
+  /// Have the watcher attend to the link soon. Called without locks, because a failure is reported. Return false then.
+  bool ask_watcher() noexcept;
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
   [[nodiscard]] std::uint32_t attend() noexcept;
   /// The watcher cannot wait for what attend() returned.
   void not_watched() noexcept;
+  /// Return whether the watcher has to attend again after a pause: the system did not send what the peer is owed.
+  [[nodiscard]] bool owes() noexcept;
   /// Return whether the peer is gone or was cut off, so that it will not say anything more. What it said before may not
   /// have been read.
   [[nodiscard]] bool hung_up() const noexcept;
@@ -156,6 +161,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool needs_watcher() const noexcept;
   void watch_what_is_lent() noexcept;
   void watch(Lock& lock) noexcept;
+  void owe(Lock& lock) noexcept;
 
   spi::UniqueFd socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed
@@ -193,6 +199,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool closed_ = false, told_closed_ = false;
   bool peer_closed_ = false;
   bool full_ = false;                              // the socket took no more
+  bool owes_ = false;                              // the system did not send what the peer is owed; the watcher tries again
   std::array<std::byte, largest_packet> incoming_;  // of the thread that has set reading_
 
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires

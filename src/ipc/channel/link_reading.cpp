@@ -57,7 +57,7 @@ void Link::watch_again(Lock& lock) noexcept {
   if (!std::exchange(watcher_passed_, false)) return;
   if (observed_) {
     lock.unlock();
-    ask_watcher();  // which tells of what was read
+    (void)ask_watcher();  // which tells of what was read
     lock.lock();
   } else if (!ended_ && needs_watcher()) {
     watch(lock);

@@ -250,6 +250,15 @@ void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
   }
 }
 
+// Have the watcher tell the peer what it is owed, because nobody else may come. It looks by itself if it is here already.
+void Link::owe(Lock& lock) noexcept {
+  if (std::exchange(owes_, true) || attending_) return;
+  lock.unlock();
+  const bool asked = ask_watcher();
+  lock.lock();
+  if (!asked) owes_ = false;
+}
+
 // Tell the peer what it is owed, without waiting. A thread that is sending does so afterwards.
 void Link::pay_debts() noexcept {
   Dropped dropped;
@@ -257,9 +266,11 @@ void Link::pay_debts() noexcept {
   while (!sending_ && !ended_) {
     try {
       compose_debts();
-    } catch (const std::exception&) {  // no memory; the next call tries again
-      return unsent(dropped);
+    } catch (const std::exception&) {  // no memory
+      unsent(dropped);
+      return owe(lock);
     }
+    owes_ = false;
     if (packet_.empty()) {
       full_ = false;
       return;
@@ -276,10 +287,11 @@ void Link::pay_debts() noexcept {
       continue;
     }
     unsent(dropped);
-    if (error != EAGAIN) return;  // the peer is gone, which is found by reading, or the system is short of memory
+    if (error == EPIPE || error == ECONNRESET) return;  // the peer is gone, which is found by reading
+    if (error != EAGAIN) return owe(lock);              // the system is short of memory, or of room for files
     const bool asks = !std::exchange(full_, true);
     lock.unlock();
-    if (asks) ask_watcher();
+    if (asks) (void)ask_watcher();
     return;
   }
 }

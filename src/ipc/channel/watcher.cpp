@@ -61,17 +61,20 @@ class Watcher final : public Attendant {
   }
 
  private:
-  [[nodiscard]] bool is_idle() const noexcept override { return asked_.empty() && watched_.empty(); }
+  [[nodiscard]] bool is_idle() const noexcept override { return asked_.empty() && late_.empty() && watched_.empty(); }
   [[nodiscard]] bool is_due() const noexcept override { return !asked_.empty(); }
+  [[nodiscard]] bool is_late() const noexcept override { return !late_.empty(); }
 
   void serve(std::span<const epoll_event> ready, bool round, Lock& lock) noexcept override {
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
       if (found != watched_.end()) found->second.events = 0;
     }
-    auto due = std::exchange(asked_, {});
-    for (LinkPtr& link : due) {
-      if (!attend(std::move(link), lock)) return;
+    auto due = std::exchange(asked_, {}), late = std::exchange(late_, {});
+    for (auto* const links : {&due, &late}) {
+      for (LinkPtr& link : *links) {
+        if (!attend(std::move(link), lock)) return;
+      }
     }
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
@@ -92,8 +95,14 @@ class Watcher final : public Attendant {
     lock.unlock();
     const auto wanted = link->attend();
     if (fork_generation != process) return false;
+    const bool owes = link->owes();
     lock.lock();
-    const int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
+    int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
+    try {
+      if (owes) late_.push_back(link);
+    } catch (const std::bad_alloc&) {
+      failed = ENOMEM;
+    }
     lock.unlock();
     if (failed != 0) tell_unwatched(*link, failed);
     link.reset();
@@ -142,7 +151,9 @@ class Watcher final : public Attendant {
   // The links remain the parent's.
   void leave_to_parent() noexcept override {
     static auto& of_parents = *new std::vector<std::vector<LinkPtr>>;
+    for (LinkPtr& link : late_) asked_.push_back(std::move(link));
     for (auto& [file, entry] : watched_) asked_.push_back(std::move(entry.link));
+    late_.clear();
     of_parents.push_back(std::exchange(asked_, {}));
     watched_.clear();
   }
@@ -159,6 +170,7 @@ class Watcher final : public Attendant {
   };
 
   std::vector<LinkPtr> asked_;
+  std::vector<LinkPtr> late_;  // whose peers are owed what the system did not send
   std::map<int, Watched> watched_;  // by socket
 };
 
@@ -168,11 +180,15 @@ const ForkStep step(10, [](spi::ForkMoment moment) noexcept { watcher().fork(mom
 
 }  // namespace
 
-void attend_soon(const std::shared_ptr<Link>& link) noexcept {
+void ask_to_attend(const std::shared_ptr<Link>& link) { watcher().ask(link); }
+
+bool attend_soon(const std::shared_ptr<Link>& link) noexcept {
   try {
     watcher().ask(link);
+    return true;
   } catch (const std::exception& error) {
     report({{}, "channel", error.what()});
+    return false;
   }
 }
 

@@ -9,9 +9,11 @@ namespace weir::detail::channel {
 
 class Link;
 
-/// Have the thread attend to the link soon, and again whenever that asks for it. It keeps the link until then. Reports
+/// Have the thread attend to the link soon, and again whenever that asks for it. It keeps the link until then. Throws
 /// what keeps the thread from it.
-void attend_soon(const std::shared_ptr<Link>& link) noexcept;
+void ask_to_attend(const std::shared_ptr<Link>& link);
+/// The same where nothing may throw. Return false, after a report, when something keeps the thread from it.
+bool attend_soon(const std::shared_ptr<Link>& link) noexcept;
 
 /// Have the thread attend to the link when something has come over its socket, which may be now. The thread sleeps on
 /// until then, and keeps the link. Return false, and report why, if that is impossible.

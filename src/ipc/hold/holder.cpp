@@ -8,14 +8,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <list>
 #include <mutex>
+#include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "ipc/hold/address.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
+#include "ipc/own_failure.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -50,6 +54,8 @@ HolderOptions checked(const HolderOptions& options) {
   return options;
 }
 
+constexpr std::chrono::milliseconds rest{20};  // until the system may have memory again
+
 spi::UniqueFd open_spare() { return spi::UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
 }  // namespace
@@ -61,7 +67,7 @@ struct Holder::State {
         bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         place(path, options.other_users),
         packet(largest_packet) {
-    if (!bell) throw Error({errno, std::generic_category()}, "holder: eventfd failed");
+    if (!bell || !spare) throw Error({errno, std::generic_category()}, "holder: eventfd failed");
   }
 
   const HolderOptions options;
@@ -93,19 +99,26 @@ struct Holder::State {
       clients.emplace_back(std::move(socket), Session<File>(store));
   }
 
+  /// Report the exception that is being handled, unless it is the client's doing.
+  static bool cut_off() noexcept {
+    detail::report_own_failure("holder: a client is cut off");
+    return false;
+  }
+
   /// Return false when the client is to be cut off.
   bool receive(Client& client) {
     std::vector<File> files;
     files.reserve(detail::most_sent_files);
     const auto arrival = detail::receive_packet(client.socket.get(), packet, files);
     if (arrival.error == EAGAIN || arrival.error == EINTR) return true;
-    if (arrival.bytes <= 0) return false;
+    if (arrival.bytes == 0) return false;
     try {
+      if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);
       const auto bytes = Bytes(packet).first(static_cast<std::size_t>(arrival.bytes));
       client.session.receive(bytes, std::move(files), arrival.cut);
       return true;
-    } catch (const std::exception&) {  // it broke the protocol, or there is no memory for what it wants
-      return false;
+    } catch (...) {  // it broke the protocol, or there is no memory for what it wants
+      return cut_off();
     }
   }
 
@@ -117,16 +130,28 @@ struct Holder::State {
       for (const File* file : files) numbers.push_back(file->get());
       const auto count = detail::send_packet(client.socket.get(), outgoing, numbers, false);
       client.jammed = count < 0 && errno == ETOOMANYREFS;
-      if (count < 0) return errno == EAGAIN || client.jammed;
+      if (count < 0 && (errno == EAGAIN || client.jammed)) return true;
+      if (count < 0) detail::fail_socket("sendmsg", errno);
       client.session.sent();
       return !client.session.ends();
-    } catch (const std::exception&) {
-      return false;
+    } catch (...) {
+      return cut_off();
     }
   }
 
-  /// Serve everybody who is ready, once. Return false when stop() was called.
+  /// Serve everybody who is ready, once. Return false when stop() was called. What the system lacks for a moment ends
+  /// no holder, because everything that it holds would end, too.
   bool turn() {
+    try {
+      return serve();
+    } catch (const std::bad_alloc&) {
+      detail::report_own_failure("holder");
+      std::this_thread::sleep_for(rest);
+      return true;
+    }
+  }
+
+  bool serve() {
     std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {place.socket(), POLLIN, 0}};
     bool jammed = false;
     {
@@ -139,7 +164,8 @@ struct Holder::State {
     }
     constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
     if (::poll(entries.data(), entries.size(), jammed ? pause : -1) < 0) {
-      if (errno == EINTR) return true;
+      if (errno == ENOMEM) std::this_thread::sleep_for(rest);
+      if (errno == EINTR || errno == ENOMEM) return true;
       throw Error({errno, std::generic_category()}, "holder: poll failed");
     }
     if (entries[0].revents != 0) {

@@ -50,11 +50,13 @@ Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   if (!socket_) fail("socket for", path_);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind", path_);
   // Nobody can connect before listen().
-  if (::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 && ::listen(socket_.get(), 64) == 0) return;
-  const int error = errno;
+  const char* call = "chmod";
+  int error = ::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 ? 0 : errno;
+  if (error == 0) call = "listen at", error = ::listen(socket_.get(), 64) == 0 ? 0 : errno;
+  if (error == 0) return;
   (void)::unlink(path_.c_str());
   errno = error;
-  fail("listen at", path_);
+  fail(call, path_);
 }
 
 Place::~Place() { (void)::unlink(path_.c_str()); }

@@ -120,7 +120,11 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
 
 void Listener::remove() noexcept {
   struct stat found {};
-  if (::lstat(path_.c_str(), &found) != 0 || found.st_dev != device_ || found.st_ino != file_) return;
+  if (::lstat(path_.c_str(), &found) != 0) {
+    if (errno == ENOENT) return;
+    return report({{errno, std::generic_category()}, "ipc::Server: lstat", "the socket stays at its path"});
+  }
+  if (found.st_dev != device_ || found.st_ino != file_) return;
   (void)::unlink(path_.c_str());
 }
 

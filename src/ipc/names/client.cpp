@@ -94,6 +94,7 @@ void Client::State::drop_what_came(const Stream& stream, const Deadline& deadlin
     (void)link->receive(stream, Deadline(std::chrono::milliseconds{0}));
     deadline.check("buffers that earlier calls asked for come without end");
   }
+  link->check();  // else the server's end of the conversation would be all that the caller hears of
 }
 
 Client::Client(const std::string& path, std::chrono::milliseconds timeout)

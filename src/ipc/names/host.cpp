@@ -13,6 +13,7 @@
 
 #include "base/library_thread.hpp"
 #include "ipc/file_pairs.hpp"
+#include "ipc/own_failure.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/sync.hpp"
@@ -42,10 +43,18 @@ Host::Host(const std::string& path, const ipc::ServerOptions& options, const Dir
   try {
     files_ = FileSet::make(purpose);
     check(files_.add(listener_.get(), EPOLLIN, key(listener_.get())));
+    start();
+  } catch (...) {
+    listener_.remove();
+    throw;
+  }
+}
+
+void Host::start() {
+  try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    listener_.remove();
-    throw Error(error.code(), std::string("ipc::Server: ") + error.what());
+    throw Error(error.code(), std::string("ipc::Server: no thread to serve clients: ") + error.what());
   }
 }
 
@@ -150,7 +159,8 @@ void Host::accept_some() noexcept {
     }
     try {
       admit(std::move(socket));
-    } catch (const std::exception&) {  // no memory for this client, which finds its connection closed
+    } catch (...) {  // this client finds its connection closed
+      report_own_failure("ipc::Server: a client is cut off");
     }
   }
 }
@@ -171,14 +181,15 @@ void Host::admit(spi::UniqueFd socket) {
   if (ledger_.clients() >= options_.most_clients)
     return refuse(Reason::too_many_clients, "there are " + std::to_string(options_.most_clients) + " clients already");
   const auto client = ledger_.enter(user);
+  const int file = socket.get();
   try {
-    const int file = socket.get();
     auto visitor =
         std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
                                   channel::Clock::now() + options_.patience);
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));
   } catch (...) {
+    visitors_.erase(file);  // nobody would hear what it says
     ledger_.leave(client);
     throw;
   }

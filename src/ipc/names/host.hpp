@@ -38,6 +38,7 @@ class Host {
  private:
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
+  void start();
   void run() noexcept;
   [[nodiscard]] int milliseconds_to_wait() const noexcept;
   void answer(int file, std::uint32_t events) noexcept;

@@ -42,7 +42,12 @@ std::uint64_t Producer::add(spi::UniqueFd socket) {
     link = channel::make_link(std::move(socket), 1);
     id = plan_.add(link);
   }
-  link->observe(weak_from_this());
+  try {
+    link->observe(weak_from_this());
+  } catch (...) {
+    remove(id);
+    throw;
+  }
   return id;
 }
 
@@ -140,13 +145,14 @@ bool Producer::drain(const channel::Deadline& deadline) {
 }
 
 void Producer::close() noexcept {
-  Plan::Frames unsent;
+  Plan::Frames* unsent = nullptr;
   std::list<Plan::Consumer> consumers;
   {
     const std::scoped_lock lock(serving_);
     if (std::exchange(closed_, true)) return;
-    plan_.end(unsent, consumers);
+    unsent = &plan_.end(consumers);
   }
+  unsent->clear();
   for (const auto& consumer : consumers) consumer.line->close();
   slots_->nudge();
 }

@@ -44,7 +44,7 @@ class Schedule {
   using Frames = std::deque<Waiting>;
 
   /// A consumer has at most so many buffers at a time.
-  explicit Schedule(std::size_t per_consumer) noexcept : per_consumer_(per_consumer) {}
+  explicit Schedule(std::size_t per_consumer) : per_consumer_(per_consumer) {}
 
   /// Serve one more consumer, beginning with the next frame. Return its number.
   std::uint64_t add(Line line) {
@@ -118,10 +118,11 @@ class Schedule {
     ++dropped_;
     return dropped;
   }
-  /// Let go of everything.
-  void end(Frames& frames, std::list<Consumer>& consumers) noexcept {
-    frames.swap(waiting_);
+  /// Let go of everything. Return the frames, which from now on are the caller's alone.
+  [[nodiscard]] Frames& end(std::list<Consumer>& consumers) noexcept {
+    ended_.swap(waiting_);
     consumers.swap(consumers_);
+    return ended_;
   }
 
   [[nodiscard]] std::list<Consumer>& consumers() noexcept { return consumers_; }
@@ -187,6 +188,7 @@ class Schedule {
 
   const std::size_t per_consumer_;
   Frames waiting_;  // by sequence
+  Frames ended_;    // a place for them that is there when memory is not
   std::list<Consumer> consumers_;
   std::uint64_t next_ = 0, last_id_ = 0, dropped_ = 0;
 };

@@ -24,15 +24,23 @@ std::atomic<bool> counting{false};
 std::atomic<long> blocks{0};
 thread_local int unharmed = 0;
 thread_local std::size_t left = 0;  // until the one that fails; 0: none fails
-thread_local bool failed = false;
-thread_local bool goes_on = false;   // it may: whoever asked said that it does without
-thread_local bool for_good = false;  // and all that come after it
+thread_local bool for_good = false;   // and all that come after it
+thread_local bool arms = false;       // this thread is the test's
+std::atomic<long> left_elsewhere{0};  // the same of all other threads together
+std::atomic<bool> failed{false};
+std::atomic<bool> goes_on{false};  // it may: whoever asked said that it does without
+
+bool fails_now() {
+  if (!arms) return left_elsewhere.load(std::memory_order_relaxed) > 0 && left_elsewhere.fetch_sub(1) == 1;
+  if (left == 0 || --left != 0) return false;
+  left = for_good ? 1 : 0;
+  return true;
+}
 
 void* allocate(std::size_t bytes) {
   const bool counted = unharmed == 0 && counting.load(std::memory_order_relaxed);
-  if (counted && left != 0 && --left == 0) {
+  if (counted && fails_now()) {
     failed = true;
-    left = for_good ? 1 : 0;
     throw std::bad_alloc();
   }
   auto* header = static_cast<Header*>(std::malloc(sizeof(Header) + bytes));
@@ -85,23 +93,29 @@ void report_unharmed(const Failure& failure) noexcept {
 void Unharmed::begin() noexcept { ++unharmed; }
 void Unharmed::end() noexcept { --unharmed; }
 
-FailingAllocations::FailingAllocations(const Device& device, Injector* driver) : device_(device), driver_(driver) {
+FailingAllocations::FailingAllocations(const Device& device, Injector* driver, Whose whose)
+    : device_(device), driver_(driver), whose_(whose) {
   next_sink = set_failure_sink(&report_unharmed);
 }
 FailingAllocations::~FailingAllocations() { set_failure_sink(next_sink); }
 
 void FailingAllocations::arm(std::size_t nth, std::size_t code) {
-  failed = goes_on = false;
+  failed = false;
+  goes_on = false;
   for_good = code == 1;
-  left = nth;
+  arms = true;
+  left = whose_ == Whose::own ? nth : 0;
+  left_elsewhere = whose_ == Whose::others ? static_cast<long>(nth) : 0;
   counting = true;
 }
 
 std::optional<Injected> FailingAllocations::disarm() {
   counting = false;
   left = 0;
+  left_elsewhere = 0;
   if (!failed) return std::nullopt;
-  return Injected{"operator new", for_good ? "for good" : "once", 2, "std::bad_alloc"};
+  const std::size_t codes = whose_ == Whose::own ? 2 : 1;
+  return Injected{"operator new", for_good ? "for good" : "once", codes, "std::bad_alloc"};
 }
 
 void FailingAllocations::settle() {

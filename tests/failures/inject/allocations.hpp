@@ -19,11 +19,16 @@ class Unharmed {
   static void end() noexcept;
 };
 
-/// Fails allocations of the thread that arms it: the n-th once, or with all that come after it. What other threads
-/// allocate only counts.
+/// Whose allocations fail.
+enum class Whose {
+  own,    ///< those of the thread that arms: the n-th once, or with all that come after it
+  others  ///< those of all other threads, which are the library's: the n-th once
+};
+
+/// Fails allocations of one thread, or of the others. What else is allocated only counts.
 class FailingAllocations final : public Injector {
  public:
-  explicit FailingAllocations(const Device& device, Injector* driver = nullptr);
+  explicit FailingAllocations(const Device& device, Injector* driver = nullptr, Whose whose = Whose::own);
   ~FailingAllocations() override;
   void arm(std::size_t nth, std::size_t code) override;
   std::optional<Injected> disarm() override;
@@ -35,6 +40,7 @@ class FailingAllocations final : public Injector {
  private:
   Device device_;
   Injector* driver_;  // counts the driver's objects, fails nothing
+  Whose whose_;
 };
 
 }  // namespace weir::test

@@ -27,20 +27,23 @@
 
 #include "ipc/leases.hpp"
 #include "loop.hpp"
+#include "refused.hpp"
 
 namespace {
 
-/// One error of one call.
-struct Code {
-  int error;
-  const char* harmless = nullptr;  ///< why weir may go on as if nothing had happened; null when it must tell
-  const char* names = "";          ///< what the error names, if not the call
-};
+using weir::test::Code;
+using weir::test::refuse;
+using weir::test::refused;
 
 constexpr const char* again = "the call is made again";
 constexpr const char* room = "asked again once other memory came back";
 constexpr const char* hint = "only a hint";
 constexpr const char* closed = "the descriptor is closed whatever close says";
+
+constexpr const char* owed = "what a connection owes its peer is sent again";
+constexpr const char* once = "said once; what came before is still to be read";
+constexpr const char* over = "nothing is left to be said to a peer that is gone";
+constexpr const char* gone = "sendmsg|recvmsg|is gone|it hung up";
 
 constexpr Code of_memfd_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}, {EPERM}};
@@ -54,10 +57,11 @@ constexpr Code of_madvise[] = {{EINVAL, hint}, {ENOMEM, hint}};
 constexpr Code of_aligned_alloc[] = {{ENOMEM, room}};
 constexpr Code of_socketpair[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_shutdown[] = {{ENOBUFS}};
+constexpr Code of_ending[] = {{ENOTCONN, "whoever gives a connection up has said so to its callers"}};
 constexpr Code of_pipe[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_pipe_size[] = {{EPERM, hint}, {ENOMEM, hint}};
 constexpr Code of_splice[] = {{ENOMEM, nullptr, "file descriptor is not the write end"}};
-constexpr Code of_getsockopt[] = {{ENOBUFS, nullptr, "file descriptor is not one end"}};
+constexpr Code of_getsockopt[] = {{ENOBUFS, nullptr, "getsockopt|is not one end|is not a|another user's|of a user that|it hung up"}};
 constexpr Code of_setsockopt[] = {{ENOMEM, "a peer that is not known is lent memory, too"}};
 constexpr Code of_epoll_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_epoll_add[] = {{ENOMEM}, {ENOSPC}};
@@ -66,8 +70,8 @@ constexpr Code of_eventfd[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_poll[] = {{EINTR, again}, {ENOMEM, again}};
 constexpr Code of_send[] = {{EINTR, again}, {ENOBUFS}};
 constexpr Code of_ioctl[] = {{ENOMEM, again}};
-constexpr Code of_sendmsg[] = {{EINTR, again}, {EPIPE}, {ENOBUFS}, {ETOOMANYREFS}};
-constexpr Code of_recvmsg[] = {{EINTR, again}, {EAGAIN, again}, {ECONNRESET}, {ENOMEM}};
+constexpr Code of_sendmsg[] = {{EINTR, again}, {EPIPE, over, gone}, {ENOBUFS, owed}, {ETOOMANYREFS, owed}};
+constexpr Code of_recvmsg[] = {{EINTR, again}, {EAGAIN, again}, {ECONNRESET, once, gone}, {ENOMEM}};
 constexpr Code of_close[] = {{EIO, closed}, {EINTR, closed}};
 constexpr Code of_thread[] = {{EAGAIN}};
 constexpr Code of_random[] = {{ENOSYS}};
@@ -82,20 +86,6 @@ std::mutex mutex;  // of what follows
 bool armed = false;
 std::size_t calls = 0, wanted = 0, wanted_code = 0;
 Failed failed;
-
-/// The error that this call returns now; 0 when it shall work.
-int refused(const char* call, std::span<const Code> codes) {
-  const std::scoped_lock lock(mutex);
-  if (!armed || ++calls != wanted) return 0;
-  failed = {call, codes, codes[wanted_code % codes.size()]};
-  return failed.code.error;
-}
-
-bool refuse(const char* call, std::span<const Code> codes) {
-  const int error = refused(call, codes);
-  if (error != 0) errno = error;
-  return error != 0;
-}
 
 std::atomic<long> running{0};
 
@@ -193,7 +183,11 @@ int __wrap_socketpair(int domain, int type, int protocol, int* ends) {
   return refuse("socketpair", of_socketpair) ? -1 : __real_socketpair(domain, type, protocol, ends);
 }
 int __real_shutdown(int, int);
-int __wrap_shutdown(int fd, int how) { return refuse("shutdown", of_shutdown) ? -1 : __real_shutdown(fd, how); }
+int __wrap_shutdown(int fd, int how) {
+  if (how != SHUT_RDWR) return refuse("shutdown", of_shutdown) ? -1 : __real_shutdown(fd, how);
+  const int result = __real_shutdown(fd, how);
+  return refuse("shutdown", of_ending) ? -1 : result;
+}
 int __real_pipe2(int*, int);
 int __wrap_pipe2(int* ends, int flags) { return refuse("pipe2", of_pipe) ? -1 : __real_pipe2(ends, flags); }
 ssize_t __real_splice(int, off64_t*, int, off64_t*, std::size_t, unsigned);
@@ -243,7 +237,9 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
 }
 ssize_t __real_sendmsg(int, const msghdr*, int);
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
-  return refuse("sendmsg", of_sendmsg) ? -1 : __real_sendmsg(fd, message, flags);
+  if (!refuse("sendmsg", of_sendmsg)) return __real_sendmsg(fd, message, flags);
+  if (errno == EPIPE) (void)__real_shutdown(fd, SHUT_RDWR);  // that is what the error says
+  return -1;
 }
 ssize_t __real_recvmsg(int, msghdr*, int);
 ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
@@ -272,6 +268,19 @@ void __wrap__ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_t
 // NOLINTEND(bugprone-reserved-identifier)
 
 namespace weir::test {
+
+int refused(const char* call, std::span<const Code> codes) {
+  const std::scoped_lock lock(mutex);
+  if (!armed || ++calls != wanted) return 0;
+  failed = {call, codes, codes[wanted_code % codes.size()]};
+  return failed.code.error;
+}
+
+bool refuse(const char* call, std::span<const Code> codes) {
+  const int error = refused(call, codes);
+  if (error != 0) errno = error;
+  return error != 0;
+}
 
 bool threads_ended() {
   // One watches the leases, for as long as there are any: what is leaked keeps its own.
