@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "fds.hpp"
 #include "few_files.hpp"
 #include "hostile_peer.hpp"
 
@@ -69,25 +70,11 @@ TEST_F(ChannelReports, OfTheEndOfASegment) {
   peer_.say(packet);
   expect_nothing_lent();
   await_its_end();
+  settle_files();
   const FewFiles none(0);
   buffer.close();
   EXPECT_EQ(channel_.stats().known, 0U);
   EXPECT_EQ(reports, 1);
-}
-
-TEST_F(ChannelReports, OfASocketThatIsFull) {
-  peer_.greet();
-  say_behind_a_segment([](PacketWriter& packet) { ASSERT_TRUE(packet.add(Grant{1, 1, 0, 8, {}, {}})); });
-  (void)channel_.receive(stream_, limit);
-  await_its_end();
-  const FewFiles none(0);
-  for (std::uint64_t number = 2; reports == 0; ++number) {  // each goes back at once, with a packet of its own
-    PacketWriter packet;
-    ASSERT_TRUE(packet.add(Grant{number, 1, 0, 8, {}, {}}));
-    peer_.say(packet);
-    (void)channel_.receive(stream_, limit);
-  }
-  EXPECT_EQ(channel_.stats().borrowed, 0U);
 }
 
 }  // namespace
