@@ -21,6 +21,12 @@ namespace {
 
 constexpr char header[] = "op,addr,size,stream\n";
 
+Trace trace_of(const char* lines) {
+  std::string text = header;
+  text += lines;
+  return parse_trace(text);
+}
+
 /// Many threads pass buffers on: each allocates, the next one uses and frees.
 std::string chain(int threads, int rounds) {
   std::string text = "# weir trace 1\thost:0\thost.pageable\n";
@@ -41,8 +47,7 @@ std::string chain(int threads, int rounds) {
 }
 
 TEST(Player, DoesEveryOperationAndLeavesNothing) {
-  const Trace trace =
-      parse_trace(std::string(header) + "a,1,1000,0\na,2,500,1\nf,1,1000,1\na,3,7,0\nf,2,500,1\n");
+  const Trace trace = trace_of("a,1,1000,0\na,2,500,1\nf,1,1000,1\na,3,7,0\nf,2,500,1\n");
   const auto log = std::make_shared<std::ostringstream>();
   const ResourcePtr resource = make_logging(Spec("host").make(), log);
   Player player(trace, resource, true);
@@ -83,8 +88,7 @@ TEST(Player, CountsWhatAPoolDoes) {
 }
 
 TEST(Player, GoesOnAfterAFailureAndSaysWhichLine) {
-  const Trace trace =
-      parse_trace(std::string(header) + "a,1,900000,0\na,2,900000,0\nf,2,900000,0\nf,1,900000,0\na,3,5,0\n");
+  const Trace trace = trace_of("a,1,900000,0\na,2,900000,0\nf,2,900000,0\nf,1,900000,0\na,3,5,0\n");
   for (const bool threads : {false, true}) {
     Player player(trace, Spec("pool(host, limit=1MiB, segment=1MiB)").make(), threads);
     const Pass pass = player.play();

@@ -166,6 +166,7 @@ ipc::RingStats Producer::stats() const {
   stats.dropped = plan_.dropped();
   for (const auto& consumer : plan_.consumers()) {
     const auto now = consumer.line->capacity();
+    if (now.ended || (now.left && now.lent == 0)) continue;  // the next look forgets it
     stats.consumers.push_back({consumer.id, now.lent, now.left ? 0 : plan_.waiting_for(consumer), consumer.missed});
   }
   return stats;
