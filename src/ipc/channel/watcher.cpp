@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <map>
@@ -24,6 +25,12 @@ namespace {
 
 constexpr char purpose[] = "channel";
 
+void report_unwatched(int error) noexcept {
+  report({{error, std::generic_category()},
+          "channel: epoll_ctl",
+          "what the peer gives back stays lent until that succeeds"});
+}
+
 class Watcher final : public Attendant {
   using LinkPtr = std::shared_ptr<Link>;
 
@@ -42,17 +49,21 @@ class Watcher final : public Attendant {
     if (asked_.size() == 1 && !files().ring()) fail_descriptor(purpose, "eventfd_write", errno);
   }
 
-  // Waking the thread would cost as much as the rest of a call that sends one buffer.
-  void ask_when_readable(const LinkPtr& link) {
+  // Waking the thread would cost as much as the rest of a call that sends one buffer. Return 0, or why the socket is not
+  // watched yet: then the thread tries again.
+  [[nodiscard]] int ask_when_readable(const LinkPtr& link) {
     const Lock lock(mutex_);
     need_thread();
     if (is_busy()) {  // what it saw of the link may be older than this, so it looks again before it sleeps
       asked_.push_back(link);
-      return;
+      return 0;
     }
     const auto found = watched_.find(link->socket());
     const int error = arm(link, EPOLLIN | (found == watched_.end() ? 0 : found->second.events));
-    if (error != 0) fail_descriptor(purpose, "epoll_ctl", error);
+    if (error == 0) return 0;
+    asked_.push_back(link);
+    if (asked_.size() == 1 && !files().ring()) fail_descriptor(purpose, "eventfd_write", errno);
+    return error;
   }
 
   bool settle() {
@@ -71,10 +82,11 @@ class Watcher final : public Attendant {
       if (found != watched_.end()) found->second.events = 0;
     }
     auto due = std::exchange(asked_, {}), late = std::exchange(late_, {});
-    for (auto* const links : {&due, &late}) {
-      for (LinkPtr& link : *links) {
-        if (!attend(std::move(link), lock)) return;
-      }
+    for (LinkPtr& link : due) {
+      if (!attend(std::move(link), lock)) return;
+    }
+    for (LinkPtr& link : late) {
+      if (!attend(std::move(link), lock, Reports::no)) return;
     }
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
@@ -90,7 +102,8 @@ class Watcher final : public Attendant {
 
   // Takes no memory before the link has been attended to. Links end, and failures are reported, without the lock: both
   // may call anything. Return false in a child process that such a call has made.
-  bool attend(LinkPtr link, Lock& lock) noexcept {
+  enum class Reports { no, yes };
+  bool attend(LinkPtr link, Lock& lock, Reports reports = Reports::yes) noexcept {
     const auto process = fork_generation;
     lock.unlock();
     const auto wanted = link->attend();
@@ -99,12 +112,12 @@ class Watcher final : public Attendant {
     lock.lock();
     int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
     try {
-      if (owes) late_.push_back(link);
+      if ((owes || failed != 0) && std::ranges::find(late_, link) == late_.end()) late_.push_back(link);
     } catch (const std::bad_alloc&) {
       failed = ENOMEM;
     }
     lock.unlock();
-    if (failed != 0) tell_unwatched(*link, failed);
+    if (failed != 0) tell_unwatched(*link, failed, reports);
     link.reset();
     if (fork_generation != process) return false;
     lock.lock();
@@ -112,9 +125,9 @@ class Watcher final : public Attendant {
   }
 
   // Called without the lock of this class, under which no link's lock is taken.
-  static void tell_unwatched(Link& link, int error) noexcept {
+  static void tell_unwatched(Link& link, int error, Reports reports) noexcept {
     link.not_watched();
-    report({{error, std::generic_category()}, "channel: epoll_ctl", "what the peer gives back stays lent until the next call"});
+    if (reports == Reports::yes) report_unwatched(error);
   }
 
   // The caller owns the link, so it does not end here. Its socket, if it has fired, stays in the set and fires no more:
@@ -170,7 +183,7 @@ class Watcher final : public Attendant {
   };
 
   std::vector<LinkPtr> asked_;
-  std::vector<LinkPtr> late_;  // whose peers are owed what the system did not send
+  std::vector<LinkPtr> late_;  // whose peers are owed what the system did not send, or whose sockets it did not watch
   std::map<int, Watched> watched_;  // by socket
 };
 
@@ -194,7 +207,7 @@ bool attend_soon(const std::shared_ptr<Link>& link) noexcept {
 
 bool attend_when_readable(const std::shared_ptr<Link>& link) noexcept {
   try {
-    watcher().ask_when_readable(link);
+    if (const int error = watcher().ask_when_readable(link); error != 0) report_unwatched(error);
     return true;
   } catch (const std::exception& error) {
     report({{}, "channel", error.what()});

@@ -125,7 +125,8 @@ void Host::answer(int file, std::uint32_t events) noexcept {
   try {
     if (visitor.attend((events & ~std::uint32_t{EPOLLOUT}) != 0))
       return check(files_.change(file, visitor.wanted(), key(file)));
-  } catch (const std::exception&) {  // the client broke the protocol, has left, or there is no memory to serve it
+  } catch (...) {  // the client broke the protocol, has left, or this process lacks something to serve it
+    report_own_failure("ipc::Server: a client is cut off");
   }
   const auto client = visitor.session().client();
   visitors_.erase(at);
