@@ -26,9 +26,9 @@ std::string mark(bool yes) { return yes ? "yes" : "-"; }
 /// backend has the same GPU.
 std::string as_dlpack(const Device& device, const KindInfo& kind) {
   if (kind.host_accessible || device.backend() != "vulkan") return std::string{dlpack_device_name(kind.dlpack_device)};
-  const auto* const viewer = kind.exportable ? spi::viewer_of(device.state()) : nullptr;
+  auto* const viewer = kind.exportable ? spi::viewer_of(device.state()) : nullptr;
   if (!viewer) return "-";
-  return std::string{dlpack_device_name(viewer->find(viewer->default_kind)->dlpack_device)} + ", if exportable";
+  return std::string{dlpack_device_name(Device(*viewer).find(viewer->default_kind)->dlpack_device)} + ", if exportable";
 }
 
 std::string kinds_of(const Device& device) {
