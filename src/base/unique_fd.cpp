@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "weir/error.hpp"
 
@@ -13,11 +14,12 @@ namespace weir::spi {
 
 void UniqueFd::reset(int fd) noexcept {
   // EBADF means that somebody else has closed this descriptor. That is reported, because if another thread had opened a
-  // file under the same number meanwhile, this call would have closed that file.
-  if (fd_ >= 0 && ::close(fd_) != 0 && errno == EBADF) {
+  // file under the same number meanwhile, this call would have closed that file. The number is forgotten first: a child
+  // that another thread forks between the two would close the file, too.
+  const int before = std::exchange(fd_, fd);
+  if (before >= 0 && ::close(before) != 0 && errno == EBADF) {
     report({std::make_error_code(std::errc::bad_file_descriptor), "close", "a file of weir's was closed by somebody else"});
   }
-  fd_ = fd;
 }
 
 UniqueFd UniqueFd::duplicate(int lowest) const {
