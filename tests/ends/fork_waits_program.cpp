@@ -78,40 +78,6 @@ void receivers() {
   channel->close();
 }
 
-// A child that meets a lock, or a half-made packet.
-void in_the_middle() {
-  const Stream stream(host_device());
-  const ResourcePtr resource = memfd();
-  auto [here, there] = ipc::Channel::make_sockets();
-  std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
-  std::atomic<bool> over{false};
-  const auto busy = [&](auto&& call) {
-    return std::thread([&over, call] {
-      const Stream own(host_device());
-      while (!over) call(own);
-    });
-  };
-  std::thread threads[] = {
-      busy([&](const Stream& own) { channel->send(resource->allocate(256, own), own); }),
-      busy([&](const Stream& own) {
-        try {
-          (void)peer->receive(own, 10ms);
-        } catch (const Error&) {  // the sender has ended, or is slow
-        }
-      }),
-      busy([&](const Stream&) { (void)channel->stats(); }), busy([&](const Stream&) { (void)peer->stats(); })};
-  for (int i = 0; i < 100; ++i) {
-    in_child([&] {
-      require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
-      channel.reset();
-      peer.reset();
-      use_host();
-    });
-  }
-  over = true;
-  for (std::thread& thread : threads) thread.join();
-}
-
 void subscribers() {
   const Folder folder;
   const std::string path = folder / "server";
@@ -172,7 +138,6 @@ struct Case {
   void (*run)();
 };
 constexpr Case cases[] = {{"receivers", receivers},
-                          {"in_the_middle", in_the_middle},
                           {"subscribers", subscribers},
                           {"readers_and_writers", readers_and_writers}};
 
