@@ -9,8 +9,9 @@
 
 namespace weir::detail {
 
-/// Counts what comes back, for those who wait for it. Whoever reads done() first and then finds something still lent or
-/// on its way may sleep in wait(): from on its way to done is one step, so done() changes after that.
+/// Counts what comes back, for those who wait for it. A caller that has read done(), and afterwards finds something that
+/// is still lent or on its way, may sleep in wait(). Nothing is on its way any more without being counted as done, in the
+/// same step, so done() changes after that look.
 class ReturnCount {
  public:
   ReturnCount() = default;

@@ -100,9 +100,10 @@ class Watcher final : public Attendant {
     }
   }
 
+  enum class Reports { no, yes };
+
   // Takes no memory before the link has been attended to. Links end, and failures are reported, without the lock: both
   // may call anything. Return false in a child process that such a call has made.
-  enum class Reports { no, yes };
   bool attend(LinkPtr link, Lock& lock, Reports reports = Reports::yes) noexcept {
     const auto process = fork_generation;
     lock.unlock();
