@@ -124,8 +124,12 @@ void BatchedStream::order(std::initializer_list<Access> now) {
   for (const Access& a : now) {
     const auto same = [&a](const Memory* known) { return known->whole == a.memory->whole; };
     if (a.memory->shared && std::none_of(shared_.begin(), shared_.end(), same) &&
-        std::none_of(foreign.begin(), foreign.begin() + foreigners, same))
+        std::none_of(foreign.begin(), foreign.begin() + foreigners, same)) {
       foreign[foreigners++] = a.memory;
+      // All of the memory is acquired, also what this batch has written after it was acquired under another name.
+      const auto other_name = [&a](const Memory* known) { return known->known_as(*a.memory); };
+      dependent = dependent || std::any_of(shared_.begin(), shared_.end(), other_name);
+    }
     if (a.write && a.memory->host_reads) host_reads_ = true;
     for (const Access& b : accesses_) {
       dependent = dependent || ((a.write || b.write) && a.memory->overlaps(a.begin, a.end, *b.memory, b.begin, b.end));

@@ -13,7 +13,8 @@ void ChannelWriter::step(int process) {
     channel = draft_.fresh();
     if (!draft_.offer(process, Verb::connect, {*channel, random_.pick(windows)})) return;
   } else if (random_.chance(4)) {
-    if (draft_.offer(process, Verb::hang, {*channel})) reuse(random_.chance(50) ? 0 : 1, *channel);
+    const auto hang = [&] { return draft_.offer(process, Verb::hang, {*channel}); };
+    if (hang() || (draft_.offer(process, Verb::meet, {}) && hang())) reuse(random_.chance(50) ? 0 : 1, *channel);
     return;
   }
   send(process, *channel, {});

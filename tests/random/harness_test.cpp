@@ -95,6 +95,10 @@ TEST(ModelRefuses, WhatAChannelDoesNotCarry) {
   EXPECT_NE(refusal(both + "0 take b12 p10 s1\n"), "");
   EXPECT_EQ(refusal(both + "0 hang c9\n" + take), "");
   EXPECT_NE(refusal(both + "1 hang c9\n" + take), "");
+  const std::string back = both + take + "1 pack p13 c9 b12 14 read_only\n1 post c9 s6\n";
+  EXPECT_NE(refusal(back + "0 hang c9\n"), "") << "it may be too early";
+  EXPECT_EQ(refusal(back + "0 meet\n0 hang c9\n"), "");
+  EXPECT_EQ(refusal(back + "0 take b14 p13 s1\n0 hang c9\n"), "");
   EXPECT_NE(refusal(both + "1 hang c9\n0 pack p13 c9 b8 14 writable\n"), "");
   EXPECT_NE(refusal(both + "0 pack p13 c9 b4 14 writable\n"), "");
   std::string more = both;

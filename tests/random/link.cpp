@@ -21,7 +21,8 @@ void Link::say(const std::string& line) {
   try {
     write_line(socket_, line);
   } catch (const std::exception&) {  // it is gone, and may have said why before
-    for (;;) (void)next();
+    await_failure();
+    throw PeerFailed("the other process ended");
   }
 }
 
@@ -78,6 +79,10 @@ void Link::await_death() {
     if (line.empty()) return;
     if (!is_luggage(line)) throw PeerFailed("the other process said " + line + " instead of dying");
   }
+}
+
+void Link::await_failure() {
+  while (!read().empty()) continue;
 }
 
 void Link::meet(std::size_t place) {

@@ -29,6 +29,8 @@ class Link {
   [[nodiscard]] spi::UniqueFd receive_socket(std::uint64_t channel);
   /// Wait until the other process is dead. What it sent before is kept.
   void await_death();
+  /// Wait until the other process ends, and throw what it says if it fails.
+  void await_failure();
   /// Wait until the other process stands at the same place.
   void meet(std::size_t place);
   /// Drop what came and was not asked for: the next program begins.

@@ -106,6 +106,7 @@ class Model {
       bool hung = false;
       std::vector<std::uint64_t> packed = {};
       std::deque<std::uint64_t> coming = {};  ///< shipments to this end that nobody has taken
+      std::uint32_t posted = 0;               ///< step of its process that last sent something
     };
     std::uint64_t window = 0;
     std::array<End, 2> ends = {};  ///< of the processes

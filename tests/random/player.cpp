@@ -81,11 +81,11 @@ void Player::play() {
   } catch (const PeerFailed&) {
     throw;
   } catch (const std::exception& error) {
-    if (const auto* of_weir = dynamic_cast<const Error*>(&error); link_ && of_weir && of_weir->code() == Errc::peer_gone) {
-      link_->await_death();  // throws what the other process says, if it failed
-    }
     const std::string why = "process " + std::to_string(process_) + ", " + where_ + ": " + error.what();
     if (link_) link_->fail(why);
+    if (const auto* of_weir = dynamic_cast<const Error*>(&error); link_ && of_weir && of_weir->code() == Errc::peer_gone) {
+      link_->await_failure();  // of which this one may be a consequence
+    }
     throw std::runtime_error(why);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs over every memory of the machine, in two processes, against a model of bytes. Environment:
-//   WEIR_RANDOM_PROGRAMS=n   how many (1000)
+//   WEIR_RANDOM_PROGRAMS=n   how many (2000)
 //   WEIR_RANDOM_SEED=n       the first one's seed (1)
 //   WEIR_RANDOM_REPLAY=file  play that text instead
 //   WEIR_RANDOM_TIMES=n      each so many times (1)
@@ -29,7 +29,7 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
 }
 
 std::uint64_t first_seed() { return number("WEIR_RANDOM_SEED", 1); }
-std::uint64_t wanted() { return getenv("WEIR_RANDOM_REPLAY") ? 0 : number("WEIR_RANDOM_PROGRAMS", 1000); }
+std::uint64_t wanted() { return getenv("WEIR_RANDOM_REPLAY") ? 0 : number("WEIR_RANDOM_PROGRAMS", 2000); }
 
 struct Seeds {
   std::uint64_t begin, end;

@@ -73,6 +73,7 @@ void Model::Step::post() {
   require(!mine.packed.empty() && mine.packed.size() <= over.room(1 - op_.process), "no room");
   const auto agent = stream(1);
   require_covered(mine.packed);
+  mine.posted = advance(host());
   const Moment before = m_.agents[agent].now;
   Moment all = before;
   for (const std::uint64_t number : mine.packed) {
@@ -117,6 +118,8 @@ void Model::Step::miss() {
 void Model::Step::hang() {
   Channel& over = channel(0);
   Channel::End& mine = over.ends[host()];
+  const bool knows = m_.agents[host()].now.clock.covers(1 - host(), over.ends[1 - host()].posted);
+  require(knows, "the other process may still be sending");
   require_covered(mine.packed);
   for (const std::uint64_t number : mine.packed) drop_owner(m_.blocks[m_.shipments.at(number).block]);
   mine = {.hung = true};
