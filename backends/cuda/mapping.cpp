@@ -106,7 +106,7 @@ void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_
 
 }  // namespace
 
-// The driver keeps its own reference to the memory. So the descriptor is weir's to close, whatever happens.
+// The driver keeps its own reference to the memory. So the descriptor stays weir's to close.
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
   Gpu& gpu = gpu_of(device);
   const KindInfo& info = *gpu.find(MemoryKind::vmm);

@@ -88,8 +88,7 @@ bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
 }
 
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
-  return Memory::import(own(device).logical(), request.memory_kind, request.size, request.read_only,
-                        std::move(request.fd));
+  return Memory::import(own(device).logical(), request.memory_kind, request.size, request.read_only, request.fd);
 }
 
 // Mesa's CPU drivers keep a header with sizes and offsets in front of the memory.

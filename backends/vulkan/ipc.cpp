@@ -87,7 +87,7 @@ spi::UniqueFd Memory::export_fd() const {
   return result;
 }
 
-Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd) {
+Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd& fd) {
   const auto* info = logical.device.find(kind);
   if (!info || !info->exportable)
     throw Error(Errc::unsupported,

@@ -29,8 +29,9 @@ class Memory final : public spi::Segment {
   /// exhausted, return null with `shortage` filled. Throws for everything else.
   static Memory* make(Logical& logical, MemoryKind kind, std::size_t bytes, bool exportable, Shortage& shortage,
                       VkBufferUsageFlags extra_usage = 0);
-  /// Open memory that another process exported. If this throws, the descriptor is closed and nothing was made.
-  static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd fd);
+  /// Open memory that another process exported, and let go of the descriptor. If this throws, the caller still has the
+  /// descriptor, and nothing was made.
+  static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd& fd);
   /// Wrap an application's buffer, which must outlive the result. Throws.
   static Memory* wrap(Logical& logical, const Foreign& foreign);
 

@@ -61,11 +61,11 @@ spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& prefer
 
 // Opening takes no new memory. So if the driver runs out of memory, it was asked for more than there is behind the
 // handle.
-spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd file) {
-  spi::ImportRequest request{wire.handle, std::move(file), wire.segment_size, wire.kind, wire.read_only};
+spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file) {
+  const spi::ImportRequest request{wire.handle, file, wire.segment_size, wire.kind, wire.read_only};
   try {
     auto segment =
-        spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, std::move(request)));
+        spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
     if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
     return segment;
   } catch (const Error& error) {

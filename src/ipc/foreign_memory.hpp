@@ -14,8 +14,9 @@ namespace weir::detail {
 /// when no device has it, and corrupt_descriptor when no device could.
 [[nodiscard]] spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred);
 
-/// Open the whole segment on the device that device_of() returned. On failure it throws, and has opened nothing.
+/// Open the whole segment on the device that device_of() returned, and take the file or let go of it. On failure it
+/// throws, has opened nothing, and the caller still has the file.
 [[nodiscard]] spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
-                                                 spi::StrangerFd file);
+                                                 spi::StrangerFd& file);
 
 }  // namespace weir::detail

@@ -30,7 +30,8 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   if (lease) detail::check_write_end(lease.get(), "lease");
   Event ready;
   if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
-  auto segment = detail::open_memory(device, wire, std::move(fds[0]));
+  spi::StrangerFd file(std::move(fds[0]));
+  auto segment = detail::open_memory(device, wire, file);
   segment->lease = std::move(lease);
   stream.wait(ready);
   return spi::make_adopted_buffer(std::move(segment), wire.offset, wire.size, stream);

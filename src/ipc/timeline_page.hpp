@@ -38,7 +38,8 @@ class OwnPage {
   [[nodiscard]] spi::UniqueFd& file() noexcept { return file_; }
   /// Say that `point` has been reached, and wake those that sleep. Points of a word may come in any order.
   void reach(PagePoint point) noexcept;
-  /// Say that the points of the word that have not been reached never will be, and wake those that sleep.
+  /// Say that the points of the word that have not been reached never will be, and wake those that sleep. Somebody who
+  /// has just looked may sleep on, because a futex sees only the other half of the word.
   void give_up(std::uint32_t word) noexcept;
   /// Return whether `point` has been reached.
   [[nodiscard]] bool reached(PagePoint point) const noexcept;

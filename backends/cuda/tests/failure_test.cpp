@@ -160,12 +160,14 @@ TEST_F(Failures, RefusedImportsLeaveNothing) {
   for (const char* call : {"cuMemImportFromShareableHandle", "cuMemGetAllocationPropertiesFromHandle",
                            "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
     auto exported = ops.export_handle(*buffer.location().segment);
+    spi::StrangerFd file(std::move(exported.fd));
     fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_ERROR(ops.import_handle(gpu().state(), {.kind = exported.kind,
-                                                   .fd = std::move(exported.fd),
+                                                   .fd = file,
                                                    .size = buffer.location().segment->size,
                                                    .memory_kind = MemoryKind::vmm}),
                  Errc::out_of_memory, call);
+    EXPECT_TRUE(file) << "the caller has it, and may try again";
     EXPECT_EQ(live(), before);
     forget();
   }

@@ -29,10 +29,13 @@ class Share : public CudaTest {
   }
 
   static const spi::SegmentOps& ops() { return *gpu().state().backend->segments; }
-  static spi::Ref<spi::Segment> import(spi::UniqueFd fd, std::size_t bytes) {
-    return spi::Ref<spi::Segment>::adopt(ops().import_handle(
-        gpu().state(),
-        {.kind = spi::HandleKind::cuda_vmm_fd, .fd = std::move(fd), .size = bytes, .memory_kind = MemoryKind::vmm}));
+  static spi::Ref<spi::Segment> import(spi::UniqueFd fd, std::size_t bytes, bool read_only = false) {
+    spi::StrangerFd file(std::move(fd));
+    return spi::Ref<spi::Segment>::adopt(ops().import_handle(gpu().state(), {.kind = spi::HandleKind::cuda_vmm_fd,
+                                                                            .fd = file,
+                                                                            .size = bytes,
+                                                                            .memory_kind = MemoryKind::vmm,
+                                                                            .read_only = read_only}));
   }
   ResourcePtr resource;
 };
@@ -72,12 +75,7 @@ TEST_F(Share, WhatIsOpenedForReadingCannotBeWritten) {
   const Stream stream(gpu());
   const Buffer buffer = resource->allocate(size, stream);
   const auto access = [&](bool read_only) {
-    const auto segment = spi::Ref<spi::Segment>::adopt(
-        ops().import_handle(gpu().state(), {.kind = spi::HandleKind::cuda_vmm_fd,
-                                            .fd = ops().export_handle(*buffer.location().segment).fd,
-                                            .size = size,
-                                            .memory_kind = MemoryKind::vmm,
-                                            .read_only = read_only}));
+    const auto segment = import(ops().export_handle(*buffer.location().segment).fd, size, read_only);
     EXPECT_EQ(segment->read_only, read_only);
     const CUmemLocation here{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
     unsigned long long flags = 0;
@@ -93,13 +91,9 @@ TEST_F(Share, NothingIsOpenedForWritingBecauseTheDriverRefusesLess) {
   const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
   const Stream stream(gpu());
   const Buffer buffer = resource->allocate(size, stream);
-  spi::ImportRequest request{.kind = spi::HandleKind::cuda_vmm_fd,
-                             .fd = ops().export_handle(*buffer.location().segment).fd,
-                             .size = size,
-                             .memory_kind = MemoryKind::vmm,
-                             .read_only = true};
+  auto exported = ops().export_handle(*buffer.location().segment);
   fail("cuMemSetAccess", 1, CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_ERROR(ops().import_handle(gpu().state(), std::move(request)), Errc::unsupported, "cuMemSetAccess");
+  EXPECT_ERROR(import(std::move(exported.fd), size, true), Errc::unsupported, "cuMemSetAccess");
   fail("", 0, 0);
 }
 

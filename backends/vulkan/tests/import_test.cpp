@@ -25,8 +25,9 @@ class Imports : public OnVulkan {
   }
   [[nodiscard]] std::size_t size() const { return memory_.location().segment->size; }
   spi::Ref<spi::Segment> open(spi::UniqueFd fd, std::size_t bytes, MemoryKind kind = MemoryKind::device) const {
+    spi::StrangerFd file(std::move(fd));
     return spi::Ref<spi::Segment>::adopt(backend()->segments->import_handle(
-        device().state(), {spi::HandleKind::vulkan_opaque_fd, std::move(fd), bytes, kind, false}));
+        device().state(), {spi::HandleKind::vulkan_opaque_fd, file, bytes, kind, false}));
   }
 
   Buffer memory_;

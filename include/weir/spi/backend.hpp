@@ -82,7 +82,7 @@ struct ExportedHandle {
 /// A foreign segment to open. Everything about it has been validated except what only the driver can tell.
 struct ImportRequest {
   HandleKind kind;         ///< one that `imports` takes
-  StrangerFd fd;           ///< ask it nothing that could block; `trust` it once it is known to be what it should be
+  StrangerFd& fd;          ///< ask it nothing that could block; `trust` it once it is known to be what it should be
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
   bool read_only = false;  ///< the exporter granted no more
@@ -112,7 +112,8 @@ struct SegmentOps {
   ExportedHandle (*export_to_readers)(Segment& segment) = nullptr;
   /// Return whether `import_handle` of this device takes that kind. Optional; absent = it takes none.
   bool (*imports)(const DeviceState& device, HandleKind kind) noexcept = nullptr;
-  /// Open a foreign segment. On every failure it throws and leaves the process as it was. Optional.
+  /// Open a foreign segment, and take the file or let go of it. On every failure it throws and leaves the file and the
+  /// process as they were. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
   /// Return whether the driver believes what it finds inside the files that name memory, so that a process which has
   /// such a file can crash all others that have it. Such memory goes only between processes of one user. Optional; absent =

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fds.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::test {
@@ -17,6 +18,7 @@ namespace weir::test {
 class FewFiles {
  public:
   explicit FewFiles(std::size_t left) {
+    (void)open_fds();  // what is closed later would be more
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
     const rlimit few{512, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace weir::detail {
+
+/// Return whether the exception that is being handled says that this process, or its machine, has no memory or no file
+/// to spare. That may pass.
+[[nodiscard]] bool is_shortage() noexcept;
+
+}  // namespace weir::detail
