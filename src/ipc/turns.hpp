@@ -57,11 +57,11 @@ class Turns {
 
  private:
   friend class spi::ForkLink;
-  // The old ones may be locked, and count waiters that exist only in the parent: destroying them would wait for those.
+  // Nobody gets or ends a turn during a fork, so what the child finds in taken_ is true.
   void fork(spi::ForkMoment moment) noexcept {
-    if (moment != spi::ForkMoment::child) return;
-    new (&mutex_) std::mutex;
-    new (&changed_) std::condition_variable;
+    // The old one counts waiters that exist only in the parent: destroying it would wait for those.
+    if (moment == spi::ForkMoment::child) new (&changed_) std::condition_variable;
+    hold_across_fork(mutex_, moment);
   }
   void check_process() const {
     if (process_ != fork_generation)

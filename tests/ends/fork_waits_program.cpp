@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -60,8 +61,12 @@ ResourcePtr memfd() { return make_resource(host_device(), MemoryKind::shared, {.
 // One thread waits at the socket, and one for that thread.
 void receivers() {
   const Stream stream(host_device());
+  const ResourcePtr resource = memfd();
   auto [here, there] = ipc::Channel::make_sockets();
   std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
+  const Buffer lent = resource->allocate(small, stream);
+  peer->send(lent, stream);
+  const ResourcePtr borrowed = channel->receive(stream).buffer.memory_resource();  // the connection keeps its segment
   const auto receive = [&] {
     require_error("the parent closes", Errc::closed, "closed", [&] { (void)channel->receive(Stream(host_device())); });
   };
@@ -71,10 +76,46 @@ void receivers() {
     require_error("the child receives", Errc::unsupported, "parent", [&] { (void)channel->receive(stream, 100ms); });
     channel.reset();
     peer.reset();
+    require(borrowed->stats().reserved == small, "what the connection keeps is left alone");
     use_host();
   });
   require(channel->stats().lent == 0, "the parent's channel goes on");
   channel->close();
+}
+
+// Children that meet a lock, a half-made packet, or files that were opened during the fork.
+void in_the_middle() {
+  const Stream stream(host_device());
+  const ResourcePtr resource = memfd();
+  auto [here, there] = ipc::Channel::make_sockets();
+  std::optional<ipc::Channel> channel(std::move(here)), peer(std::move(there));
+  std::atomic<bool> over{false};
+  const auto busy = [&](auto&& call) {
+    return std::thread([&over, call] {
+      const Stream own(host_device());
+      while (!over) {
+        try {
+          call(own);
+        } catch (const Error& error) {  // the other side is slow, or has ended
+          require(error.code() == Errc::timed_out, error.what());
+        }
+      }
+    });
+  };
+  std::thread threads[] = {
+      busy([&](const Stream& own) { channel->send(resource->allocate(256, own), own, {}, 10ms); }),
+      busy([&](const Stream& own) { (void)peer->receive(own, 10ms); }),
+      busy([&](const Stream&) { (void)channel->stats(); }), busy([&](const Stream&) { (void)peer->stats(); })};
+  for (int i = 0; i < 100; ++i) {
+    in_child([&] {
+      require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
+      channel.reset();
+      peer.reset();
+      use_host();
+    });
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 void subscribers() {
@@ -137,6 +178,7 @@ struct Case {
   void (*run)();
 };
 constexpr Case cases[] = {{"receivers", receivers},
+                          {"in_the_middle", in_the_middle},
                           {"subscribers", subscribers},
                           {"readers_and_writers", readers_and_writers}};
 

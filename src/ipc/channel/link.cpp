@@ -44,14 +44,14 @@ Link::Link(spi::UniqueFd socket, std::uint32_t window)
 bool Link::inherited() const noexcept { return process_ != fork_generation; }
 
 // The child has no part in the connection. Its copy of the socket would keep the peer from noticing the parent's end.
+// These two files are as old as the link, so they are open in the child; nothing is certain of the other members. The
+// locks are made anew for the thread that forked, which may have done so within a call of the link.
 void Link::fork(spi::ForkMoment moment) noexcept {
   if (moment != spi::ForkMoment::child) return;
   socket_.reset();
   bell_.reset();
-  abandoned_ = sending_ || !state_.try_lock();
-  if (abandoned_) return;
-  state_.unlock();
-  new (&changed_) std::condition_variable;  // destroying the old one waits for waiters that exist only in the parent
+  new (&state_) std::mutex;
+  new (&changed_) std::condition_variable;
 }
 
 void Link::check_process() const {
@@ -194,6 +194,7 @@ std::uint32_t Link::attend() noexcept {
   if (broken) tell(broken);
   pay_debts();
   if (observer) observer->link_changed();
+  if (inherited()) return 0;  // one of these called fork(), and this is the child
   Dropped dropped;
   const Lock lock(state_);
   attending_ = false;

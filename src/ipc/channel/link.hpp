@@ -114,9 +114,10 @@ class Link : public std::enable_shared_from_this<Link> {
   /// have been read.
   [[nodiscard]] bool hung_up() const noexcept;
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
-  /// Return whether this is a forked child, and a thread that only the parent has was changing the link. It must not
-  /// even be destroyed.
-  [[nodiscard]] bool abandoned() const noexcept { return abandoned_; }
+  /// Return whether this is a forked child of the link's process. Threads that only the parent has may have been changing
+  /// the link, and no look at it shows that: a fork copies the table of files first and the memory page by page, while
+  /// those threads go on. So an inherited link must not even be destroyed.
+  [[nodiscard]] bool inherited() const noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -132,7 +133,6 @@ class Link : public std::enable_shared_from_this<Link> {
 
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
-  [[nodiscard]] bool inherited() const noexcept;
   void check_process() const;
   void check_open() const;
   void check_peer() const;
@@ -166,7 +166,6 @@ class Link : public std::enable_shared_from_this<Link> {
   spi::UniqueFd socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
-  bool abandoned_ = false;
 
   // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;

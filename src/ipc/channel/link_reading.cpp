@@ -188,6 +188,7 @@ std::shared_ptr<ReceivedPoint> Link::received_point(PagePoint point, std::shared
 void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
   if (ended_) return;
   ended_ = std::move(why);
+  if (inherited()) return;  // what came back here called fork(), and this is the child
   bool just_gone = false;
   try {
     std::rethrow_exception(ended_);

@@ -140,6 +140,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
     lock.unlock();
     auto made = work();
     lock.lock();
+    check_process();
     check_peer();
     return made;
   };
@@ -214,7 +215,7 @@ void Link::sent() noexcept {
 
 void Link::unsent(Dropped& dropped) noexcept {
   borrower_.untold();
-  if (ended_) return;  // which has ended all grants, too
+  if (ended_ || inherited()) return;  // an end has ended all grants, too
   if (!lent_now_.empty()) dropped.begin_return();
   bool answered = false;  // by the peer, which has seen nothing of the packet
   for (const std::uint64_t number : lent_now_) {
@@ -261,6 +262,7 @@ void Link::owe(Lock& lock) noexcept {
 
 // Tell the peer what it is owed, without waiting. A thread that is sending does so afterwards.
 void Link::pay_debts() noexcept {
+  if (inherited()) return;
   Dropped dropped;
   Lock lock(state_);
   while (!sending_ && !ended_) {

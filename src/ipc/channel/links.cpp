@@ -74,8 +74,8 @@ void check_socket(const char* operation, int socket) {
 std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
   answer_for_segment_ends(&tell_of_end);
   answer_for_lent(lent_out);
-  const auto end = [](Listed* link) {  // an abandoned one stays in the set
-    if (!link->abandoned()) delete link;
+  const auto end = [](Listed* link) {  // an inherited one stays in the set
+    if (!link->inherited()) delete link;
   };
   const std::shared_ptr<Listed> made(new Listed(std::move(socket), window), end);
   made->greet();
