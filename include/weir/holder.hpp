@@ -33,7 +33,8 @@ struct HolderStats {
 
 /// Keeps named sets of tensors: the files of their memory, and bytes that say what lies where. It opens no memory, asks
 /// no device and loads no GPU driver. It believes nothing: a client that breaks the protocol is cut off, and readers
-/// check everything that they get. It waits for no client, and a client that dies, stops or lies disturbs no other.
+/// check everything that they get. It waits for no client, and a client that dies, stops or lies disturbs no other. A
+/// forked child has no part in the holder: run() and stats() throw unsupported there, and the rest has no effect.
 class WEIR_API Holder {
  public:
   /// Listen on a Unix-domain socket at `path`, which only this user may connect to unless `options` say otherwise.

@@ -142,8 +142,8 @@ void readers_and_writers() {
   const std::string path = folder / "holder";
   const Stream stream(host_device());
   const ResourcePtr resource = memfd();
-  ipc::Holder holder(path);
-  std::thread serves([&] { holder.run(); });
+  std::optional<ipc::Holder> holder(std::in_place, path);
+  std::thread serves([&] { holder->run(); });
   {
     std::optional<ipc::SetReader> reader(std::in_place, path, "a"), idle(std::in_place, path, "a");
     std::optional<ipc::SetWriter> writer(std::in_place, path, "a");
@@ -155,21 +155,26 @@ void readers_and_writers() {
         require_error("the child opens", Errc::unsupported, "parent", [&] { (void)reader->open(stream, 100ms); });
         require_error("the child adds", Errc::unsupported, "parent", [&] { writer->add("t", tensor, stream); });
         require_error("the child commits", Errc::unsupported, "parent", [&] { (void)writer->commit(100ms); });
+        require_error("the child serves", Errc::unsupported, "parent", [&] { holder->run(); });
+        require_error("the child asks", Errc::unsupported, "parent", [&] { (void)holder->stats(); });
+        holder->stop();
+        holder.reset();
         reader.reset();
         writer.reset();
         idle.reset();
         use_host();
       });
-      require(holder.stats().connections == 3, "the parent's connections go on");
+      require(holder->stats().connections == 3, "the parent's connections go on");
       idle.reset();
       const auto deadline = std::chrono::steady_clock::now() + 20s;
-      while (holder.stats().connections != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-      require(holder.stats().connections == 2, "the holder notices that a reader has left, though the child lives");
+      while (holder->stats().connections != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      require(holder->stats().connections == 2, "the holder notices that a reader has left, though the child lives");
     }
+    const ipc::SetReader late(path, "a");  // the parent's holder is still there
     writer->add("t", tensor, stream);
     (void)writer->commit();  // both readers open the set
   }
-  holder.stop();
+  holder->stop();
   serves.join();
 }
 

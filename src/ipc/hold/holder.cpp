@@ -16,12 +16,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/forks.hpp"
 #include "ipc/hold/address.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
 #include "ipc/own_failure.hpp"
+#include "ipc/own_socket.hpp"
 #include "ipc/packets.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/stranger_fd.hpp"
 
 namespace weir::ipc {
@@ -32,7 +35,7 @@ using File = spi::StrangerFd;
 
 struct Client {
   Client(spi::UniqueFd from, Session<File> with) : socket(std::move(from)), session(std::move(with)) {}
-  spi::UniqueFd socket;
+  detail::OwnSocket socket;
   Session<File> session;
   bool jammed = false;  // the system has no room for more files on their way
 };
@@ -71,6 +74,7 @@ struct Holder::State {
   }
 
   const HolderOptions options;
+  const std::uint32_t process = detail::fork_generation;
   mutable std::mutex mutex;  // of what follows; not held while the thread waits
   Store<File> store;
   std::list<Client> clients;
@@ -79,6 +83,19 @@ struct Holder::State {
   spi::UniqueFd spare = open_spare();  // is closed where there is no other file for a client
   Packet packet;
   Packet outgoing;
+  spi::ForkLink link{*this};  // the last member, as ForkLink requires
+
+  [[nodiscard]] bool inherited() const noexcept { return process != detail::fork_generation; }
+  void check_process() const {
+    if (inherited()) throw Error(Errc::unsupported, "ipc::Holder: the parent of this process has the holder");
+  }
+
+  // The child's copies would keep writers and readers from noticing the holder's end, and its path from a new holder.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment != spi::ForkMoment::child) return;
+    bell.reset();
+    place.forget();
+  }
 
   void accept() {
     spi::UniqueFd socket(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -152,6 +169,7 @@ struct Holder::State {
   }
 
   bool serve() {
+    check_process();
     std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {place.socket(), POLLIN, 0}};
     bool jammed = false;
     {
@@ -190,7 +208,10 @@ struct Holder::State {
 Holder::Holder(const std::string& path, const HolderOptions& options)
     : state_(std::make_unique<State>(path, options)) {}
 
-Holder::~Holder() = default;
+// A thread that only the parent has may have been changing an inherited one.
+Holder::~Holder() {
+  if (state_->inherited()) (void)state_.release();
+}
 
 void Holder::run() {
   while (state_->turn()) {
@@ -200,6 +221,7 @@ void Holder::run() {
 void Holder::stop() noexcept { (void)::eventfd_write(state_->bell.get(), 1); }
 
 HolderStats Holder::stats() const {
+  state_->check_process();
   const std::scoped_lock lock(state_->mutex);
   const Usage& used = *state_->store.usage();
   return {state_->store.size(), used.bytes, used.files, state_->clients.size()};

@@ -18,6 +18,11 @@ class Place {
   Place& operator=(const Place&) = delete;
   ~Place();  ///< removes the socket
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  /// In a forked child: the path is the parent's.
+  void forget() noexcept {
+    socket_.reset();
+    lock_.reset();
+  }
 
  private:
   const std::string path_;
