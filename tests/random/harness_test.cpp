@@ -122,6 +122,12 @@ TEST(ModelRefuses, WhatTheDeadLeaveUndone) {
   EXPECT_NE(refusal(behind + "1 die\n1 sync s2\n"), "");
   EXPECT_NE(refusal(behind + "1 die\n0 meet\n"), "");
   EXPECT_NE(refusal(behind + "0 die\n"), "");
+  const std::string passed_on =
+      "0 stream s1 host:0\n1 stream s2 host:0\n0 resource r3 host:0 shared exportable fresh\n"
+      "0 alloc b4 r3 64 256 s1\n0 write b4 0 64 5 s1\n0 connect c6 4\n0 pack p7 c6 b4 8 writable\n0 post c6 s1\n"
+      "1 take b9 p7 s2\n1 pack p10 c6 b9 11 writable\n1 post c6 s2\n";
+  EXPECT_NE(refusal(passed_on + "1 die\n0 take b12 p10 s1\n"), "") << "it may not have told of the work";
+  EXPECT_EQ(refusal(passed_on + "1 sync s2\n1 die\n0 take b12 p10 s1\n"), "");
 }
 
 TEST(ModelRefuses, WaitingBehindAClosedGate) {

@@ -154,8 +154,9 @@ void Model::Step::die() {
   }
   const auto look = [&](Parcel& parcel) {
     if (parcel.to != 0 || parcel.received) return;
+    // Also what waited for work of process 0 alone: it is process 1 that tells of it.
     for (std::size_t i = 0; i < m_.agents.size(); ++i) {
-      if (m_.agents[i].process == 1 && parcel.ready.clock.of(i) > done.of(i)) parcel.unsure = true;
+      if (parcel.ready.clock.of(i) > done.of(i)) parcel.unsure = true;
     }
     if (((parcel.ready.must | parcel.ready.may) & gates) != 0) parcel.unsure = true;
   };
