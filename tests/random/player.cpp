@@ -84,7 +84,7 @@ void Player::play() {
     const std::string why = "process " + std::to_string(process_) + ", " + where_ + ": " + error.what();
     if (link_) link_->fail(why);
     if (const auto* of_weir = dynamic_cast<const Error*>(&error); link_ && of_weir && of_weir->code() == Errc::peer_gone) {
-      link_->await_failure();  // of which this one may be a consequence
+      link_->await_failure();  // throws what it says, if its failure came first
     }
     throw std::runtime_error(why);
   }

@@ -18,7 +18,7 @@ namespace weir::test {
 class FewFiles {
  public:
   explicit FewFiles(std::size_t left) {
-    (void)open_fds();  // what is closed later would be more
+    (void)open_fds();  // waits for files that are still to be closed, which would make room
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
     const rlimit few{512, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
