@@ -15,6 +15,7 @@
 #include "busy_pipe.hpp"
 #include "descriptor_fields.hpp"
 #include "inject/system_calls.hpp"
+#include "ipc/channel/watcher.hpp"
 #include "sink.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
@@ -26,6 +27,8 @@ using spi::UniqueFd;
 
 class OfStrangers : public testing::Test {
  protected:
+  OfStrangers() { detail::channel::settle_channels(); }  // the calls of threads that end others' connections would count
+
   /// The system calls of opening a descriptor with these flags that has this file at that place.
   std::set<std::string> asked(std::uint64_t flags, std::size_t place, const std::function<UniqueFd()>& file) {
     std::set<std::string> names;
