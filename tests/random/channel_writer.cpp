@@ -22,7 +22,8 @@ void ChannelWriter::step(int process) {
 
 void ChannelWriter::die() {
   if (random_.chance(60)) leave_undone();
-  if (!draft_.offer(1, Verb::die, {})) return;
+  const auto end = [&] { return draft_.offer(1, Verb::die, {}); };
+  if (!end() && !(draft_.offer(1, Verb::meet, {}) && end())) return;
   // What cannot come any more, and what can.
   for (const auto& [number, channel] : model_.channels) {
     while (!channel.ends[0].hung && !channel.ends[0].coming.empty()) {

@@ -128,6 +128,14 @@ TEST(ModelRefuses, WhatTheDeadLeaveUndone) {
       "1 take b9 p7 s2\n1 pack p10 c6 b9 11 writable\n1 post c6 s2\n";
   EXPECT_NE(refusal(passed_on + "1 die\n0 take b12 p10 s1\n"), "") << "it may not have told of the work";
   EXPECT_EQ(refusal(passed_on + "1 sync s2\n1 die\n0 take b12 p10 s1\n"), "");
+  const std::string to_the_dead =
+      "0 stream s1 host:0\n0 resource r3 host:0 shared exportable fresh\n0 alloc b4 r3 64 256 s1\n"
+      "0 write b4 0 64 5 s1\n0 sync s1\n0 connect c6 4\n";
+  EXPECT_EQ(refusal(to_the_dead + "1 die\n"), "");
+  for (const char* const sent : {"0 pack p7 c6 b4 8 writable\n0 post c6 s1\n", "0 send x7 b4 s1 1\n"}) {
+    EXPECT_NE(refusal(to_the_dead + sent + "1 die\n"), "") << "it may be too early";
+    EXPECT_EQ(refusal(to_the_dead + sent + "0 meet\n1 die\n"), "");
+  }
 }
 
 TEST(ModelRefuses, WaitingBehindAClosedGate) {

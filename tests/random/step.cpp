@@ -333,6 +333,7 @@ void Model::Step::send() {
   Traits traits = mine.traits;
   traits.exportable = false;
   traits.external = true;
+  advance(host());
   m_.parcels.emplace(arg(0), Parcel{static_cast<int>(arg(3)), mine.memory, of.offset, of.size, traits,
                                     m_.agents[agent].now, m_.agents[host()].now.clock});
 }

@@ -80,6 +80,7 @@ class Model::Step {
   void die();
   void require_covered(const std::vector<std::uint64_t>& packed) const;
   void require_independence() const;
+  void require_arrived(const Channel& over) const;
 
   Model& m_;
   const Op& op_;

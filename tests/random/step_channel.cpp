@@ -115,11 +115,16 @@ void Model::Step::miss() {
   m_.channels.at(shipment.channel).ends[host()].coming.pop_front();
 }
 
+// Whether this process can hang up.
+void Model::Step::require_arrived(const Channel& over) const {
+  const bool knows = m_.agents[host()].now.clock.of(1 - host()) >= over.ends[1 - host()].posted;
+  require(knows, "the other process may still be sending");
+}
+
 void Model::Step::hang() {
   Channel& over = channel(0);
   Channel::End& mine = over.ends[host()];
-  const bool knows = m_.agents[host()].now.clock.covers(1 - host(), over.ends[1 - host()].posted);
-  require(knows, "the other process may still be sending");
+  require_arrived(over);
   require_covered(mine.packed);
   for (const std::uint64_t number : mine.packed) drop_owner(m_.blocks[m_.shipments.at(number).block]);
   mine = {.hung = true};
@@ -148,6 +153,12 @@ void Model::Step::die() {
   require(op_.process == 1, "process 0 watches");
   require_independence();
   const Clock done = m_.agents[host()].now.clock;
+  for (const auto& [number, over] : m_.channels) {
+    if (over.open()) require_arrived(over);
+  }
+  for (const auto& [number, parcel] : m_.parcels) {
+    require(parcel.to == 0 || done.of(0) >= parcel.sender.of(0), "process 0 may still be sending");
+  }
   Gates gates = 0;
   for (auto& [number, gate] : m_.gates) {
     if (gate.process == 1 && !std::exchange(gate.open, true)) gates |= Gates{1} << number;
