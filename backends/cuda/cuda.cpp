@@ -69,9 +69,11 @@ unsigned long long pointer(const Buffer& buffer) {
   spi::DeviceState& owner = *place.segment->device;
   if (owner.backend == backend()) return place.segment->address + place.offset;
   spi::DeviceState* const viewer = spi::viewer_of(owner, backend()->name);
-  if (viewer && place.segment->exportable) return spi::view(*viewer, *place.segment).address + place.offset;
+  if (viewer && place.segment->viewable) return spi::view(*viewer, *place.segment).address + place.offset;
   throw Error(Errc::incompatible, "memory of " + owner.describe() + " has no CUDA pointer" +
-                                      (viewer ? ": its resource is not exportable" : ""));
+                                      (!viewer                      ? ""
+                                       : !place.segment->exportable ? ": its resource is not exportable"
+                                                                    : ": it lies in the host's memory; use its host pointer"));
 }
 
 }  // namespace weir::cuda

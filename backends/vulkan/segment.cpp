@@ -208,14 +208,19 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
     info.buffer = buffer;
     address = logical.fn.vkGetBufferDeviceAddress(logical.handle, &info);
   }
-  if (!device->find(kind)->host_accessible) return VK_SUCCESS;  // even where it could be mapped: the same everywhere
+  const VkMemoryPropertyFlags has = physical.type(type).propertyFlags;
+  const bool mapped_here = device->find(kind)->host_accessible;
+  // What the host writes into its own memory, a GPU may have in a cache until the next submission, of which another
+  // backend's work has none. An integrated GPU has no other memory.
+  viewable = exportable && (has & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) &&
+             !(mapped_here && physical.device_type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU);
+  if (!mapped_here) return VK_SUCCESS;  // even where it could be mapped: the same everywhere
   void* mapped = nullptr;
   if (VkResult result = logical.fn.vkMapMemory(logical.handle, memory, 0, VK_WHOLE_SIZE, 0, &mapped); result < 0)
     return short_of(shortage, "vkMapMemory", result);
   host = static_cast<std::byte*>(mapped);
   host_reads = true;
-  host_coherent =
-      !knobs().force_noncoherent && (physical.type(type).propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+  host_coherent = !knobs().force_noncoherent && (has & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
   return VK_SUCCESS;
 }
 

@@ -109,10 +109,10 @@ struct VmmOptions {
 [[nodiscard]] WEIR_API CUstream_st* native(const Stream& stream);
 
 /// Return the CUdeviceptr of the buffer's first byte, for device, pinned and managed memory alike; 0 for zero bytes.
-/// Exportable Vulkan memory on a GPU that CUDA knows, too, has such a pointer as well: the first call for memory of a
-/// segment imports that segment, and the pointer is valid as long as the buffer's memory. Using the pointer on a stream
-/// that weir does not know about needs `Buffer::use_on` or an event wait. Throws closed; incompatible for memory that
-/// CUDA does not reach; the driver's error when the import is refused.
+/// Exportable Vulkan memory that lies in a GPU that CUDA knows, too, has such a pointer as well: the first call for
+/// memory of a segment imports that segment, and the pointer is valid as long as the buffer's memory. Using the pointer
+/// on a stream that weir does not know about needs `Buffer::use_on` or an event wait. Throws closed; incompatible for
+/// memory that CUDA does not reach; the driver's error when the import is refused.
 [[nodiscard]] WEIR_API unsigned long long pointer(const Buffer& buffer);
 
 }  // namespace weir::cuda

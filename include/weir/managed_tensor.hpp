@@ -31,8 +31,8 @@ enum class DlpackCopy : std::uint8_t {
 struct DlpackOptions {
   bool read_only = false;  ///< mark the tensor read-only; consumers of DLPack before 1.0 then cannot take it
   /// The device that the tensor shall name; without it, that of the memory. Memory that the host reaches can be shown as
-  /// the CPU's; pinned, managed, and exportable Vulkan memory as that of the CUDA device that is the same GPU. Other
-  /// memory is copied to the host for the CPU, and refused for other devices.
+  /// the CPU's; pinned and managed memory, and exportable Vulkan memory that lies in the GPU, as that of the CUDA device
+  /// that is the same GPU. Other memory is copied to the host for the CPU, and refused for other devices.
   std::optional<DlpackDevice> device = std::nullopt;
   DlpackCopy copy = DlpackCopy::if_needed;  ///< whether the elements are copied
 };

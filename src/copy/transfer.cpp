@@ -32,7 +32,7 @@ using spi::RegionOp;
 spi::Segment* reached_by(spi::DeviceState& device, spi::Segment& segment) {
   const auto reaches = device.backend->streams->reaches;
   if (reaches(device, segment)) return &segment;
-  if (!segment.exportable) return nullptr;
+  if (!segment.viewable) return nullptr;
   spi::DeviceState* const viewer = spi::viewer_of(*segment.device, device.backend->name);
   spi::Segment* const view = viewer ? spi::try_view(*viewer, segment) : nullptr;
   return view && reaches(device, *view) ? view : nullptr;

@@ -24,7 +24,7 @@ bool can_view(const DeviceState& device, const DeviceState& owner) noexcept {
 }
 
 bool can_view(const DeviceState& device, const Segment& segment) noexcept {
-  return segment.exportable && can_view(device, *segment.device);
+  return segment.viewable && can_view(device, *segment.device);
 }
 
 DeviceState* viewer_of(const DeviceState& owner, std::string_view backend) {
@@ -43,8 +43,8 @@ Segment& view(DeviceState& device, Segment& segment) {
   if (Segment* const known = segment.view_of(device)) return *known;
   if (!can_view(device, segment)) {
     throw Error(Errc::unsupported, "memory of " + segment.device->describe() + " has no address on " +
-                                       device.describe() +
-                                       ": only memory of an exportable resource on the same GPU has one");
+                                       device.describe() + ": only exportable memory of the same GPU has one, " +
+                                       "if it lies in the GPU and not in the host's memory");
   }
   const std::scoped_lock lock(opening);
   if (Segment* const known = segment.view_of(device)) return *known;

@@ -37,8 +37,8 @@ std::string text_of(DlpackDevice device) {
 
 // Return the device of another backend that has views of the buffer's memory, as a tensor names it.
 std::optional<DlpackDevice> device_of_view(const Buffer& buffer, const spi::Segment* segment) {
-  const bool exportable = segment ? segment->exportable : buffer.memory_resource()->is_exportable();
-  if (!exportable) return std::nullopt;
+  const bool viewable = segment ? segment->viewable : buffer.memory_resource()->is_exportable();
+  if (!viewable) return std::nullopt;
   const spi::DeviceState* const viewer = spi::viewer_of(segment ? *segment->device : buffer.device().state());
   const auto* const type = viewer ? detail::find_dlpack_device_type(viewer->backend->name) : nullptr;
   return type ? std::optional(DlpackDevice{type->type, viewer->ordinal}) : std::nullopt;
@@ -96,7 +96,7 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
   const Device device = buffer.device();
   const bool same_gpu = type && type->backend == "cuda" && route.device == DlpackDevice{kDLCUDA, device.ordinal()};
   if ((same_gpu && buffer.is_device_accessible()) || device_of_view(buffer, segment) == route.device) return route;
-  const bool needs_export = detail::find_dlpack_viewer(route.device, device.state()) != nullptr;
+  const bool needs_export = segment && !segment->exportable && detail::find_dlpack_viewer(route.device, device.state());
   refuse(buffer, own, route.device,
          needs_export ? "; make its resource exportable, or copy it to a buffer of that device first"
                       : "; copy it to a buffer of that device first");

@@ -263,6 +263,33 @@ TEST_P(Views, WhatIsRefusedIsStagedAndAskedForAgainByName) {
   EXPECT_FDS(files);
 }
 
+// As a discrete GPU's memory that lies in the host.
+TEST_P(Views, WhereTheHostsWritesMayNotBeSeenThereAreNone) {
+  Buffer buffer = filled(pattern(size, 1));
+  spi::Segment& segment = segment_of(buffer);
+  if (segment.view_of(viewer.state())) GTEST_SKIP() << "the segment had a view, which another buffer opened";
+  segment.viewable = false;
+  const OnLeaving again([&] { segment.viewable = true; });
+  Buffer target = there(size, other);
+  for (const Stream& on : {other, stream}) {
+    on.wait(stream.record());
+    target.fill(std::uint8_t{0}, on);
+    target.copy_from(buffer, on);
+    EXPECT_BYTES(read(target, on), pattern(size, 1));
+  }
+  buffer.fill(std::uint8_t{7}, other);
+  stream.wait(other.record());
+  EXPECT_BYTES(read(buffer, stream), repeat(size, 7));
+  const auto cuda = DlpackDevice{kDLCUDA, viewer.ordinal()};
+  EXPECT_ERROR((void)buffer.view(u8, {16}).to_dlpack(other, {.device = cuda}), Errc::incompatible,
+               "copy it to a buffer of that device");
+#if WEIR_HAS_CUDA
+  EXPECT_ERROR((void)cuda::pointer(buffer), Errc::incompatible, "it lies in the host's memory");
+#endif
+  EXPECT_EQ(segment.view_of(viewer.state()), nullptr);
+  stream.synchronize();
+}
+
 TEST_P(Views, MemoryThatTheOtherDeviceUsesIsNotReused) {
   Buffer buffer = filled(pattern(size, 1));
   Buffer target = there(size, other);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "crash.hpp"
 #include "judged_vulkan.hpp"
 #include "modelled_driver.hpp"
 #include "same_gpu.hpp"
@@ -117,6 +118,7 @@ std::size_t count_validation_errors() {
 
 int main(int argc, char** argv) {
   using namespace weir::test;
+  print_crashes();
   setenv("WEIR_VULKAN_VALIDATION", "1", 0);
   choose_judged_vulkan();
   if (said_uuid()) return 0;

@@ -8,9 +8,14 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string_view>
+#include <utility>
 
+#include "weir/buffer.hpp"
 #include "weir/device.hpp"
+#include "weir/memory_resource.hpp"
+#include "weir/stream.hpp"
 #include "weir/spi/view.hpp"
 
 namespace weir::test {
@@ -59,7 +64,18 @@ std::string why_no_views() {
 
 namespace {
 
-bool is_viewed(const Memory& memory) { return memory.exportable && spi::viewer_of(memory.device.state()); }
+// Whether a kind is viewed depends on the memory type that the driver has for it.
+bool is_viewed(const Memory& memory) {
+  spi::DeviceState* const viewer = spi::viewer_of(memory.device.state());
+  if (!memory.exportable || !viewer) return false;
+  static std::map<std::pair<const spi::DeviceState*, MemoryKind>, bool> known;
+  const auto [found, is_new] = known.try_emplace({&memory.device.state(), memory.info.kind});
+  if (is_new) {
+    const Buffer one = memory.plain().make()->allocate(1, Stream(memory.device));
+    found->second = spi::can_view(*viewer, *one.location().segment);
+  }
+  return found->second;
+}
 
 }  // namespace
 

@@ -46,6 +46,7 @@ class Segment {
   bool host_coherent = true;       ///< before_host_read, before_host_write and after_host_write have nothing to do
   bool device_accessible = false;  ///< streams of `device` and kernels can reach it
   bool exportable = false;         ///< asked for and granted when it was made
+  bool viewable = false;           ///< exportable, and other backends' devices see what the host writes there (ADR 17)
   bool imported = false;           ///< made by another process or owner
   bool read_only = false;          ///< copies and fills into it are refused
   bool peers_read_only = false;    ///< no other process can ever write it, whatever it is lent

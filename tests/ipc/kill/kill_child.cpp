@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "crash.hpp"
 #include "victim.hpp"
 #include "weir/client.hpp"
 #include "weir/device.hpp"
@@ -184,6 +185,7 @@ std::string play(const std::string& role, Device device, const std::string& path
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

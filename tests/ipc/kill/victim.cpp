@@ -21,7 +21,10 @@ Victim::Victim(std::string_view role, const Device& device, const std::string& p
     ipc::send(child_.socket(), ipc::Descriptor(Bytes(ipc::Descriptor::size), std::move(files)));
     socket_ = std::move(mine);
   }
-  if (const std::string said = line(); said != "ready") throw std::runtime_error("kill_child begins with " + said);
+  if (const std::string said = line(); !said.empty() && said != "ready")
+    throw std::runtime_error("kill_child begins with " + said);
+  else if (said.empty())
+    throw std::runtime_error("kill_child ended before it began: " + std::to_string(child_.wait()));
 }
 
 void Victim::go() {

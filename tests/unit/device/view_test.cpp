@@ -33,7 +33,7 @@ struct Noting final : spi::Segment {
   Noting(spi::DeviceState& of, std::string name) : name_(std::move(name)) {
     device = &of;
     size = 100;
-    exportable = true;
+    exportable = viewable = true;
   }
   ~Noting() override {
     log().push_back("end of " + name_);
@@ -107,8 +107,8 @@ TEST_F(SegmentViews, AreForOneHardwareAndExportableMemory) {
   EXPECT_ERROR(spi::view(first, *memory), Errc::unsupported, "exportable");
   EXPECT_EQ(spi::try_view(first, *memory), nullptr);
   first.uuid = owner.uuid = second.uuid;
-  memory->exportable = false;
-  EXPECT_FALSE(spi::can_view(first, *memory));
+  memory->viewable = false;
+  EXPECT_FALSE(spi::can_view(first, *memory)) << "what the host writes may not be seen";
   EXPECT_TRUE(spi::can_view(first, owner));
   EXPECT_EQ(log(), Log{}) << "no driver was called";
 }
