@@ -28,6 +28,7 @@ function(weir_add_backend)
   add_library(${target} OBJECT ${arg_SOURCES})
   weir_target_options(${target})
   weir_hide_symbols(${target})
+  weir_precompile(${target})
   target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_include_directories(${target} PRIVATE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include" "${PROJECT_SOURCE_DIR}/src")

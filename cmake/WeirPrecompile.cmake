@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# weir_precompile(<library> [<header>…]): with WEIR_PRECOMPILE, let each file of the library begin with the headers of the
+# standard library that most files include, compiled once for all libraries; with further headers, once for this one.
+#
+# Headers of weir are left out: they take little time, and a change of one would have every file compiled anew.
+# Every file still includes what it needs: builds without this, as users make them, find what is missing.
+include_guard()
+
+function(weir_precompile target)
+  # Fuzzing has the library instrumented, after this. ccache takes an old precompiled header for the new one, because it
+  # preprocesses with it.
+  if(NOT WEIR_PRECOMPILE OR WEIR_FUZZ OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+    return()
+  endif()
+  # gcc then warns about its own std::string operator+, as with -Wrestrict (WeirWarnings.cmake).
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-array-bounds>)
+  set(headers <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional>
+    <span> <string> <thread> <utility> <vector>)
+  if(ARGN)
+    target_precompile_headers(${target} PRIVATE ${headers} ${ARGN})
+    return()
+  endif()
+  get_target_property(hidden ${target} CXX_VISIBILITY_PRESET)
+  set(from weir_headers)
+  if(hidden)
+    string(APPEND from _hidden)
+  endif()
+  if(NOT TARGET ${from})
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${from}.cpp" CONTENT "")
+    add_library(${from} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/${from}.cpp")
+    weir_target_options(${from})
+    if(hidden)
+      weir_hide_symbols(${from})
+    endif()
+    target_precompile_headers(${from} PRIVATE ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${from})
+endfunction()
