@@ -14,6 +14,7 @@ file(GLOB_RECURSE seeds CONFIGURE_DEPENDS "${folder}/corpus/*") # a new seed is 
 add_library(weir_fuzz_targets OBJECT ${targets} ${shared})
 weir_target_options(weir_fuzz_targets)
 weir_compile_quickly(weir_fuzz_targets)
+weir_precompile(weir_fuzz_targets)
 target_include_directories(weir_fuzz_targets PRIVATE "${PROJECT_SOURCE_DIR}/src" "${folder}/..") # unit/pool/
 target_include_directories(weir_fuzz_targets SYSTEM PRIVATE "${DLPack_INCLUDE_DIR}")
 target_link_libraries(weir_fuzz_targets PRIVATE weir_test_support $<TARGET_NAME_IF_EXISTS:weir_tools>)
