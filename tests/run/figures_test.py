@@ -19,6 +19,7 @@ import table  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results" / "bench-h200.json"
+OTHERS = {"figures on an H100": "bench-h100.json"}  # a table of figures, and the run that it shows
 # What a user reads. Traces, decisions and internals have times of their own; backends, tests and examples have none.
 WITHOUT_TIMES = ["README.md", "docs/tutorial.md", "docs/resources.md", "docs/interop.md", "docs/coming-from.md", "docs/contract.md"]
 A_TIME = re.compile(r"\d\s?(ns|µs|M/s|GB/s)(?![\w/])")
@@ -126,6 +127,13 @@ class Figures(unittest.TestCase):
         names = [re.match(r"\| `([^`]+)`", line)[1] for line in lines_below(self.text, "figures")]
         self.assertGreater(len(names), 0)
         self.compare("figures", list(figures(self.rows, names)), 3)
+
+    def test_figures_of_other_machines(self):
+        for mark, file in OTHERS.items():
+            rows = rows_of(json.loads(RESULTS.with_name(file).read_text()), self.goals)
+            names = [re.match(r"\| `([^`]+)`", line)[1] for line in lines_below(self.text, mark)]
+            self.assertGreater(len(names), 0)
+            self.compare(mark, list(figures(rows, names)), 3)
 
     def test_goals(self):
         self.compare("goals", list(goals_lines(self.rows, self.goals)), 4)
