@@ -5,6 +5,8 @@
 #include <new>
 #include <system_error>
 
+#include "weir/error.hpp"
+
 namespace weir::detail {
 
 bool is_shortage() noexcept {
@@ -15,6 +17,7 @@ bool is_shortage() noexcept {
   } catch (const std::bad_alloc&) {
     return true;
   } catch (const std::system_error& error) {
+    if (error.code() == Errc::out_of_memory) return true;
     return std::ranges::any_of(shortages, [&](std::errc shortage) { return error.code() == shortage; });
   } catch (...) {
     return false;

@@ -4,6 +4,7 @@
 #include <exception>
 #include <mutex>
 
+#include "base/shortage.hpp"
 #include "device/registry.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
@@ -54,7 +55,7 @@ Segment& view(DeviceState& device, Segment& segment) {
     segment.add_view(*made);
     return *made;
   } catch (...) {
-    segment.refuse_view(device);
+    if (!detail::is_shortage()) segment.refuse_view(device);
     throw;
   }
 }

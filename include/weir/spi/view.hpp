@@ -24,7 +24,7 @@ namespace weir::spi {
 /// they refuse, and unsupported where `can_view` is false. A later call asks again.
 [[nodiscard]] WEIR_API Segment& view(DeviceState& device, Segment& segment);
 /// Return the view that `device` has of `segment`, or null where there can be none. Where the drivers have refused it
-/// once, they are not asked again.
+/// once, they are not asked again, unless memory or files were short.
 [[nodiscard]] WEIR_API Segment* try_view(DeviceState& device, Segment& segment) noexcept;
 
 }  // namespace weir::spi

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +29,7 @@ std::vector<std::string>& log() {
   return entries;
 }
 int refusals = 0;  // views that are still to be refused
+std::optional<Error> refusal;
 
 struct Noting final : spi::Segment {
   Noting(spi::DeviceState& of, std::string name) : name_(std::move(name)) {
@@ -65,7 +67,7 @@ spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::E
   EXPECT_TRUE(of.exportable);
   EXPECT_EQ(handle.allocation, 100U);
   EXPECT_TRUE(handle.dedicated);
-  if (refusals != 0 && refusals-- != 0) throw Error(Errc::unsupported, "cuImport said no");
+  if (refusals != 0 && refusals-- != 0) throw *refusal;
   return new Noting(device, "view");
 }
 
@@ -87,6 +89,7 @@ class SegmentViews : public testing::Test {
     owner.uuid.bytes[3] = first.uuid.bytes[3] = second.uuid.bytes[3] = 7;
     log().clear();
     refusals = 0;
+    refusal.emplace(Errc::unsupported, "cuImport said no");
   }
   ~SegmentViews() override { Late::kept = {}; }
 
@@ -157,6 +160,17 @@ TEST_F(SegmentViews, ThatAreRefusedAreAskedForAgainByNameOnly) {
   EXPECT_FDS(files);
   spi::Segment& view = spi::view(first, *memory);
   EXPECT_EQ(spi::try_view(first, *memory), &view);
+}
+
+TEST_F(SegmentViews, AreAskedForAgainAfterAShortage) {
+  const Error device(Errc::out_of_memory, "memory"), files(std::make_error_code(std::errc::too_many_files_open), "files");
+  for (const Error& shortage : {device, files}) {
+    const auto other = spi::Ref<spi::Segment>::adopt(new Noting(owner, "memory"));
+    refusals = 1;
+    refusal.emplace(shortage);
+    EXPECT_EQ(spi::try_view(first, *other), nullptr);
+    EXPECT_NE(spi::try_view(first, *other), nullptr) << shortage.what();
+  }
 }
 
 TEST_F(SegmentViews, AreRefusedInAForkedChild) {
