@@ -70,6 +70,7 @@ void lend(Stage& stage) {
   ipc::Channel channel(std::move(stage.socket));
   const ResourcePtr resource = stage.resource();
   for (std::uint32_t i = 0; i < count; ++i) channel.send(stage.make(resource, i), stage.stream, {}, limit);
+  stage.stream.synchronize();  // what nobody knows to be written is lost with this process
   stage.meet("lent");
 }
 
