@@ -82,6 +82,7 @@ class Surviving : public OnMemory {
 
  private:
   [[nodiscard]] Possessions possessions() const;
+  static void take_reports_of_the_dead();
   std::uint64_t play_once(std::string_view role, const std::string& path, const std::function<void(Victim&)>& play,
                           std::uint64_t kill_before);
 
