@@ -70,10 +70,12 @@ unsigned long long pointer(const Buffer& buffer) {
   if (owner.backend == backend()) return place.segment->address + place.offset;
   spi::DeviceState* const viewer = spi::viewer_of(owner, backend()->name);
   if (viewer && place.segment->viewable) return spi::view(*viewer, *place.segment).address + place.offset;
-  throw Error(Errc::incompatible, "memory of " + owner.describe() + " has no CUDA pointer" +
-                                      (!viewer                      ? ""
-                                       : !place.segment->exportable ? ": its resource is not exportable"
-                                                                    : ": it lies in the host's memory; use its host pointer"));
+  const char* why = "";
+  if (viewer) {
+    why = place.segment->exportable ? ": it lies in the host's memory; use its host pointer"
+                                    : ": its resource is not exportable";
+  }
+  throw Error(Errc::incompatible, "memory of " + owner.describe() + " has no CUDA pointer" + why);
 }
 
 }  // namespace weir::cuda

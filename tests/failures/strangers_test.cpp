@@ -27,7 +27,8 @@ using spi::UniqueFd;
 
 class OfStrangers : public testing::Test {
  protected:
-  OfStrangers() { detail::channel::settle_channels(); }  // the calls of threads that end others' connections would count
+  // The calls of a thread that ends the connections of earlier tests would count.
+  OfStrangers() { detail::channel::settle_channels(); }
 
   /// The system calls of opening a descriptor with these flags that has this file at that place.
   std::set<std::string> asked(std::uint64_t flags, std::size_t place, const std::function<UniqueFd()>& file) {

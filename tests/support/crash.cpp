@@ -31,7 +31,7 @@ void print_crashes() noexcept {
   std::array<void*, 1> first{};
   (void)backtrace(first.data(), 1);  // loads what it needs, which takes memory
   for (const int signal : signals) {
-    struct sigaction now{}, handler{};
+    struct sigaction now = {}, handler = {};
     if (sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
     handler.sa_handler = print_crash;
     handler.sa_flags = SA_RESETHAND;

@@ -15,8 +15,8 @@
 #include "weir/buffer.hpp"
 #include "weir/device.hpp"
 #include "weir/memory_resource.hpp"
-#include "weir/stream.hpp"
 #include "weir/spi/view.hpp"
+#include "weir/stream.hpp"
 
 namespace weir::test {
 namespace {

@@ -163,7 +163,8 @@ TEST_F(SegmentViews, ThatAreRefusedAreAskedForAgainByNameOnly) {
 }
 
 TEST_F(SegmentViews, AreAskedForAgainAfterAShortage) {
-  const Error device(Errc::out_of_memory, "memory"), files(std::make_error_code(std::errc::too_many_files_open), "files");
+  const Error device(Errc::out_of_memory, "memory");
+  const Error files(std::make_error_code(std::errc::too_many_files_open), "files");
   for (const Error& shortage : {device, files}) {
     const auto other = spi::Ref<spi::Segment>::adopt(new Noting(owner, "memory"));
     refusals = 1;
