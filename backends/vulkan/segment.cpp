@@ -211,7 +211,7 @@ VkResult Memory::finish(std::uint32_t type, Shortage& shortage) {
   const VkMemoryPropertyFlags has = physical.type(type).propertyFlags;
   const bool mapped_here = device->find(kind)->host_accessible;
   // A GPU may keep memory that lies in the host in a cache until Vulkan's next submission, so work of another backend
-  // would read old bytes. An integrated GPU has no other memory: there it must not be the host's, too.
+  // would read old bytes. All memory of an integrated GPU lies there, so what the host maps has no views.
   viewable = exportable && (has & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) &&
              !(mapped_here && physical.device_type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU);
   if (!mapped_here) return VK_SUCCESS;  // even where it could be mapped: the same everywhere

@@ -77,11 +77,12 @@ def test_limits(memory):
 
 
 def test_alignment_of_large_buffers(memory):
+    aligned = weir.make_aligned(memory.resource, 1 << 16, threshold=1000)
+
     def place(*args, **options):
         buffer = aligned.allocate(*args, stream=memory.stream, **options)
         return buffer.device_address or buffer.host_data
 
-    aligned = weir.make_aligned(memory.resource, 1 << 16, threshold=1000)
     assert place(1000) % (1 << 16) == 0
     assert place(10, alignment=1 << 17) % (1 << 17) == 0
     with pytest.raises(weir.Error, match="alignment 100 is not a power of two") as raised:

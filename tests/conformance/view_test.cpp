@@ -263,7 +263,7 @@ TEST_P(Views, WhatIsRefusedIsStagedAndAskedForAgainByName) {
   EXPECT_FDS(files);
 }
 
-// As a discrete GPU's memory that lies in the host.
+// As memory of a discrete GPU that lies in the host.
 TEST_P(Views, WhereTheHostsWritesMayNotBeSeenThereAreNone) {
   Buffer buffer = filled(pattern(size, 1));
   spi::Segment& segment = segment_of(buffer);

@@ -115,7 +115,7 @@ void Model::Step::miss() {
   m_.channels.at(shipment.channel).ends[host()].coming.pop_front();
 }
 
-// Whether this process can hang up.
+// A process that hangs up, or dies, must know of everything that the other one has sent.
 void Model::Step::require_arrived(const Channel& over) const {
   const bool knows = m_.agents[host()].now.clock.of(1 - host()) >= over.ends[1 - host()].posted;
   require(knows, "the other process may still be sending");

@@ -21,10 +21,9 @@ Victim::Victim(std::string_view role, const Device& device, const std::string& p
     ipc::send(child_.socket(), ipc::Descriptor(Bytes(ipc::Descriptor::size), std::move(files)));
     socket_ = std::move(mine);
   }
-  if (const std::string said = line(); !said.empty() && said != "ready")
-    throw std::runtime_error("kill_child begins with " + said);
-  else if (said.empty())
-    throw std::runtime_error("kill_child ended before it began: " + std::to_string(child_.wait()));
+  const std::string said = line();
+  if (said.empty()) throw std::runtime_error("kill_child ended before it began: " + std::to_string(child_.wait()));
+  if (said != "ready") throw std::runtime_error("kill_child begins with " + said);
 }
 
 void Victim::go() {
