@@ -36,12 +36,15 @@ struct Noting final : spi::Segment {
     device = &of;
     size = 100;
     exportable = viewable = true;
+    ++alive;
   }
   ~Noting() override {
     log().push_back("end of " + name_);
     last = std::this_thread::get_id();
+    --alive;
   }
   static inline std::atomic<std::thread::id> last;  // that ended one
+  static inline std::atomic<int> alive = 0;
 
  private:
   std::string name_;
@@ -188,13 +191,13 @@ TEST_F(SegmentViews, AreRefusedInAForkedChild) {
 TEST_F(SegmentViews, EndOnAThreadOfTheLibrary) {
   owner.kinds = {{.kind = MemoryKind::device, .device_accessible = true, .exportable = true, .alignment = 256}};
   for (const bool viewed : {false, true}) {
-    Noting::last = std::thread::id{};
+    const int others = Noting::alive;
     const Stream stream(host_device());
     const ResourcePtr resource = spi::make_segment_resource(owner, MemoryKind::device, true);
     Buffer buffer = resource->allocate(10, stream);
     if (viewed) (void)spi::view(first, *buffer.location().segment);
     buffer.close();
-    while (Noting::last.load() == std::thread::id{}) std::this_thread::yield();
+    while (Noting::alive != others) std::this_thread::yield();
     EXPECT_EQ(Noting::last.load() == std::this_thread::get_id(), !viewed);
   }
 }
