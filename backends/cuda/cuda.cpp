@@ -2,6 +2,7 @@
 #include "weir/cuda.hpp"
 
 #include "device.hpp"
+#include "driver_pool.hpp"
 #include "stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "driver_pool.hpp"
+#include "driver_pools.hpp"
 #include "events.hpp"
 #include "lent_streams.hpp"
 #include "value_gates.hpp"
@@ -52,7 +52,7 @@ class Gpu final : public spi::DeviceState {
   std::atomic<ValueGates*> gates_{nullptr};
   std::atomic<GpuStream*> whole_context_{nullptr};
   LentStreams lent_streams_{*this};
-  DriverPools pools_;
+  DriverPools pools_{*this};
 };
 
 /// Return the properties of a VMM allocation on the device with this ordinal.

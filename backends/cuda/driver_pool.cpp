@@ -22,13 +22,12 @@ namespace weir::cuda {
 DriverPool::~DriverPool() {
   if (!made()) return;
   if (gpu_.inherited) {  // when the parent forked, one of its threads may have held the lock of the events
-    (void)new (std::nothrow) Frees(std::move(frees_));
+    (void)end_.release();
+    (void)new (std::nothrow) PoolFrees(std::move(frees_));
     return;
   }
   const ReleaseScope scope(gpu_.context(), gpu_);
-  see_frees();  // so that an application may destroy its streams at the same time
-  report_failure(destroy_stream(frees_on_), "cuStreamDestroy", gpu_);
-  report_failure(destroy_pool(made()), "cuMemPoolDestroy", gpu_);
+  end_.release()->end(made(), std::move(frees_));
 }
 
 CUmemoryPool DriverPool::handle() {
@@ -48,6 +47,7 @@ CUmemoryPool DriverPool::make() {
                 "a limit on a driver pool needs CUDA 12.2 or newer; there is " + gpu_.spi::DeviceState::driver);
   }
   const ContextScope scope(gpu_.context());
+  auto end = std::make_unique<PoolEnd>(gpu_);
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.handleTypes = exportable_ ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
@@ -62,29 +62,28 @@ CUmemoryPool DriverPool::make() {
     (void)destroy_pool(pool);
     check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold_, " on ", gpu_);
   }
-  const auto stream = driver().StreamCreate(&frees_on_, CU_STREAM_NON_BLOCKING);
-  if (stream != CUDA_SUCCESS) {
-    (void)destroy_pool(pool);
-    check(stream, "cuStreamCreate", "on ", gpu_);
+  if (!exportable_) {
+    end_ = std::move(end);
+    return pool;
   }
-  if (!exportable_) return pool;
   int fd = -1;
   constexpr auto type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   const auto exported = driver().MemPoolExportToShareableHandle(&fd, pool, type, 0);
   if (exported != CUDA_SUCCESS) {
-    (void)destroy_stream(frees_on_);
     (void)destroy_pool(pool);
     check(exported, "cuMemPoolExportToShareableHandle", "a pool of ", gpu_);
   }
   file_.reset(fd);
   fcntl(fd, F_SETFD, FD_CLOEXEC);
+  end_ = std::move(end);
   return pool;
 }
 
 // A context of the application may end at any time, and its events end with it. So frees in such a context are not
 // remembered, and trim() does not wait for them.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
-  if (stream.context() == gpu_.context()) remember_free(stream.id(), native);
+  if (stream.context() == gpu_.context()) return remember_free(stream.id(), native);
+  end_->follow(stream.events(), native);
 }
 
 // Free in stream order, and not with cuMemFree: a driver may count memory that cuMemFree took back as used for a long
@@ -93,8 +92,8 @@ bool DriverPool::free(CUdeviceptr address) noexcept {
   constexpr std::uint64_t own = 0;  // no stream has this id
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (!scope) return true;  // the failure is reported, and the driver keeps the memory
-  if (driver().MemFreeAsync(address, frees_on_) != CUDA_SUCCESS) return false;
-  remember_free(own, frees_on_);
+  if (driver().MemFreeAsync(address, end_->frees_on()) != CUDA_SUCCESS) return false;
+  remember_free(own, end_->frees_on());
   return true;
 }
 
@@ -105,7 +104,7 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept t
   constexpr int tries = 8;  // nobody records the event later, and without it the driver keeps the memory
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
-    std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second); });
+    std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second, gpu_); });
     most_frees_ = 2 * frees_.size();
   }
   auto found = frees_.find(stream);
@@ -117,24 +116,18 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept t
 } catch (const std::exception&) {  // trim() does not wait for this free
 }
 
-bool DriverPool::is_over(const PooledEvent& event) const noexcept {
-  const auto state = driver().EventQuery(event.handle);
-  if (state != CUDA_ERROR_NOT_READY) report_failure(state, "cuEventQuery", gpu_);
-  return state == CUDA_SUCCESS;
-}
-
 // Synchronize with the frees that are complete, because for some drivers the host has seen only what it waited for.
 void DriverPool::see_frees() noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [stream, free] : frees_) {
-    if (is_over(*free)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
+    if (is_over(*free, gpu_)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
   }
 }
 
 // Wait without the lock. Frees that the driver could not wait for are left to the next call, unless their stream has a
 // newer free.
 void DriverPool::wait_for_frees() noexcept {
-  Frees frees;
+  PoolFrees frees;
   {
     const std::scoped_lock lock(mutex_);
     frees.swap(frees_);
@@ -188,27 +181,6 @@ bool DriverPool::release_unused() noexcept {
 std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind) {
   if (kind != MemoryKind::async) return nullptr;
   return std::make_shared<DriverPool>(gpu_of(device), std::numeric_limits<std::size_t>::max(), 0);
-}
-
-void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(pools_, [](const auto& one) { return one.expired(); });
-  pools_.push_back(pool);
-}
-
-bool DriverPools::release_unused() noexcept try {
-  std::vector<std::shared_ptr<DriverPool>> alive;
-  {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& one : pools_) {
-      if (auto pool = one.lock()) alive.push_back(std::move(pool));
-    }
-  }
-  bool some = false;
-  for (const auto& pool : alive) some = pool->release_unused() || some;
-  return some;
-} catch (const std::bad_alloc&) {
-  return false;
 }
 
 }  // namespace weir::cuda

@@ -6,12 +6,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
-#include "events.hpp"
+#include "pool_end.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -20,8 +18,7 @@ namespace weir::cuda {
 class Gpu;
 class GpuStream;
 
-/// A driver pool that belongs to one resource alone and is made on first use. When it is destroyed, its live
-/// allocations stay valid.
+/// A driver pool that belongs to one resource alone and is made on first use. It lives as long as its allocations do.
 class DriverPool final : public spi::Source, public std::enable_shared_from_this<DriverPool> {
  public:
   /// `max_size` 0 means no limit.
@@ -51,8 +48,6 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   void trim(std::size_t bytes_to_keep, bool may_wait) noexcept override;
 
  private:
-  using Frees = std::map<std::uint64_t, EventRef>;  ///< last free of each stream, by id; the host may not have seen it
-
   CUmemoryPool make();
   void remember_free(std::uint64_t stream, CUstream native) noexcept;
   [[nodiscard]] CUmemoryPool made() const noexcept { return handle_.load(std::memory_order_acquire); }
@@ -60,31 +55,18 @@ class DriverPool final : public spi::Source, public std::enable_shared_from_this
   [[nodiscard]] std::size_t ask(CUmemPool_attribute what) const noexcept;
   void wait_for_frees() noexcept;
   void see_frees() noexcept;
-  [[nodiscard]] bool is_over(const PooledEvent& event) const noexcept;
 
   Gpu& gpu_;
   const std::size_t release_threshold_, max_size_;
   const bool exportable_;
   std::atomic<CUmemoryPool> handle_{nullptr};
-  CUstream frees_on_ = nullptr;            // made with the handle
+  std::unique_ptr<PoolEnd> end_;           // made with the handle
   spi::UniqueFd file_;                     // too: the driver names memory only of pools that it has named
   mutable std::atomic<bool> lost_{false};  // lost with the device: the driver keeps what the pool holds
 
   std::mutex mutex_;
-  Frees frees_;
+  PoolFrees frees_;
   std::size_t most_frees_ = 0;  // with this many, complete ones are forgotten
-};
-
-/// All driver pools of one device.
-class DriverPools {
- public:
-  void add(const std::shared_ptr<DriverPool>& pool);
-  /// Give back unused memory of all pools, because the device has no memory left. True when there was some.
-  bool release_unused() noexcept;
-
- private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<DriverPool>> pools_;
 };
 
 }  // namespace weir::cuda

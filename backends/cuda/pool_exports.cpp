@@ -8,6 +8,7 @@
 
 #include "context_scope.hpp"
 #include "device.hpp"
+#include "driver_pool.hpp"
 #include "weir/error.hpp"
 #include "weir/interop/cuda_pools.hpp"
 #include "weir/spi/resources.hpp"

@@ -7,6 +7,7 @@
 
 #include "blocking_frees.hpp"
 #include "context_scope.hpp"
+#include "driver_pool.hpp"
 #include "stream.hpp"
 
 namespace weir::cuda {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/ipc.hpp"
 
@@ -109,6 +110,7 @@ std::string run(const std::string& who) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 2) return 2;
   std::string said;
   try {

@@ -15,6 +15,7 @@
 
 #include "bytes.hpp"
 #include "channel_processes.hpp"
+#include "crash.hpp"
 #include "gate.hpp"
 #include "spawn.hpp"
 #include "weir/channel.hpp"
@@ -109,6 +110,7 @@ std::string run(const std::string& mode, const Stream& stream, std::size_t count
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "crash.hpp"
 #include "crowd.hpp"
 #include "fds.hpp"
 #include "settle.hpp"
@@ -84,6 +85,7 @@ std::string run(const std::string& how, const std::string& name, std::size_t cou
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

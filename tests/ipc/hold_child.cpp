@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bytes.hpp"
+#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/device.hpp"
 #include "weir/held_set.hpp"
@@ -83,6 +84,7 @@ std::string run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc < 3) return 2;
   std::string said;
   try {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/device.hpp"
 #include "weir/ipc.hpp"
@@ -95,6 +96,7 @@ bool validation_is_silent() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 5) return 2;
   std::string said;
   try {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/client.hpp"
 #include "weir/device.hpp"
@@ -76,6 +77,7 @@ std::string run(const std::string& mode, const Stream& stream, const std::string
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

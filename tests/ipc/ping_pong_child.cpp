@@ -8,6 +8,7 @@
 #include <string>
 
 #include "channel_processes.hpp"
+#include "crash.hpp"
 #include "ping_pong.hpp"
 #include "weir/spi/segment.hpp"
 
@@ -37,6 +38,7 @@ std::string play(const Stream& stream, std::uint64_t rounds, std::uint64_t seed)
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/device.hpp"
 #include "weir/ipc.hpp"
@@ -80,6 +81,7 @@ std::string run(const std::string& mode, const Stream& stream, std::size_t count
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 4) return 2;
   std::string said;
   try {

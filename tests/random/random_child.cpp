@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "crash.hpp"
 #include "link.hpp"
 #include "player.hpp"
 #include "sink.hpp"
@@ -80,6 +81,7 @@ void be_player(const char* self, const std::string& seconds, Watchdog& watchdog)
 }  // namespace
 
 int main(int argc, char** argv) {
+  print_crashes();
   if (argc != 3) return 2;
   setenv("WEIR_VULKAN_VALIDATION", "1", 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a process that hangs in a driver must not outlive the tests

@@ -3,6 +3,7 @@
 // waits for a stranger.
 #include <atomic>
 #include <future>
+#include <latch>
 
 #include "bytes.hpp"
 #include "expect.hpp"
@@ -140,9 +141,31 @@ TEST_F(DriverPools, WhatTheyKeepIsThereForOthersBeforeMemoryRunsOut) {
   EXPECT_TRUE(paged->try_allocate(bytes / 2 + bytes / 4, stream).has_value());
 }
 
+// Drivers crash when two threads synchronize after a pool was destroyed with frees to come.
+TEST_F(DriverPools, EndAfterTheirFrees) {
+  constexpr int rounds = 300;
+  const Stream streams[] = {Stream(gpu()), Stream(gpu())};
+  const auto device_memory = cuda::make_device_resource(gpu());
+  Buffer busy[] = {device_memory->allocate(4 * mib, streams[0]), device_memory->allocate(4 * mib, streams[1])};
+  for (int i = 0; i < rounds; ++i) {
+    for (int k = 0; k < 2; ++k) {
+      const ResourcePtr resource = make_resource(gpu(), MemoryKind::async);
+      busy[k].fill(std::uint8_t{1}, streams[k]);
+      resource->allocate(mib, streams[k]).fill(std::uint8_t{1}, streams[k]);
+    }
+    std::latch both(2);
+    const auto synchronize = [&] {
+      both.arrive_and_wait();
+      for (const Stream& stream : streams) stream.synchronize();
+    };
+    const test::Thread other(synchronize);
+    synchronize();
+  }
+}
+
 // Drivers crash when a pool with frees to come and a stream are destroyed at one time.
 TEST_F(DriverPools, EndBesideStreams) {
-  constexpr int rounds = 400;
+  constexpr int rounds = 150;
   const auto watch = reinterpret_cast<void (*)(bool)>(test::find_in_model("fake_cuda_watch_ends"));
   if (watch) watch(true);
   const Stream held(gpu());

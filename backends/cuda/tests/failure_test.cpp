@@ -29,6 +29,7 @@ class Failures : public CudaTest {
     live_ = reinterpret_cast<decltype(live_)>(test::find_in_model("fake_cuda_live"));
     if (!fail_ || !live_) GTEST_SKIP() << "real drivers do not fail on demand";
     (void)test::take_reports();
+    test::await_releases();  // of earlier tests: a refused allocation would find room in them
   }
   void TearDown() override {
     if (fail_) fail_("", 0, 0);

@@ -27,6 +27,12 @@ std::size_t unseen_bytes(Pool& pool) {
   return bytes;
 }
 
+bool frees_to_see(Pool& pool) {
+  return unseen_bytes(pool) != 0 || std::ranges::any_of(world().allocations, [&pool](const auto& one) {
+           return one.second->pool == &pool && one.second->freeing;
+         });
+}
+
 // Memory that other processes may have goes back with the pool alone.
 void shrink(Pool& pool, std::uint64_t keep) {
   if (pool.fd >= 0) return;
@@ -120,8 +126,9 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   ENTER("cuMemPoolDestroy");
   Pool* const pool = pool_of(call, handle);
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  if (watches_ends && ending_streams != 0 && (pool->used != 0 || !pool->unseen.empty())) {
-    violation(call, "beside a cuStreamDestroy, with frees that the host has not seen: real drivers crash");
+  if (watches_ends && ending_streams != 0) violation(call, "beside a cuStreamDestroy: real drivers were seen to crash");
+  if (frees_to_see(*pool)) {
+    violation(call, "with frees that the host has not seen: real drivers crash when two threads synchronize");
   }
   world().pools.erase(pool);
   world().ended_pools.insert(pool);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver_pools.hpp"
+
+#include <new>
+#include <utility>
+
+#include "device.hpp"
+#include "driver_pool.hpp"
+
+namespace weir::cuda {
+
+DriverPools::DriverPools(const Gpu& gpu) : ends_(gpu) {}
+
+void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(pools_, [](const auto& one) { return one.expired(); });
+  pools_.push_back(pool);
+}
+
+bool DriverPools::release_unused() noexcept try {
+  std::vector<std::shared_ptr<DriverPool>> alive;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& one : pools_) {
+      if (auto pool = one.lock()) alive.push_back(std::move(pool));
+    }
+  }
+  bool some = ends_.settle();
+  for (const auto& pool : alive) some = pool->release_unused() || some;
+  return some;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The end of a driver's pool, which comes once the host has seen all frees of its memory. If such a pool is destroyed
+// earlier, the driver (580.159) divides by zero, reads freed memory or hangs as soon as two threads synchronize at the
+// same time, with whatever: each of them finds the last free of a pool that has no handle any more.
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+
+#include "device.hpp"
+#include "events.hpp"
+#include "stream.hpp"
+#include "stream/release_queue.hpp"
+
+namespace weir::cuda {
+
+/// The last free of each stream, by the stream's id. The host may not have seen it.
+using PoolFrees = std::map<std::uint64_t, EventRef>;
+
+/// Return whether the free is complete. A failure to say so is reported.
+[[nodiscard]] bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept;
+
+/// A stream of a pool, and what the pool's end needs. It is made with the pool, so that the end takes no memory.
+class PoolEnd final : weir::detail::Release {
+ public:
+  /// Throws when the stream cannot be made. The device's context is current.
+  explicit PoolEnd(Gpu& gpu);
+  ~PoolEnd() = default;
+
+  /// Return the stream for frees that need no stream of anybody's.
+  [[nodiscard]] CUstream frees_on() const noexcept { return frees_on_->handle(); }
+  /// Have that stream wait for all work on `native` so far, a stream of the current context, whose events nobody may
+  /// keep. If the driver refuses, the pool may end before that work.
+  void follow(EventPool& events, CUstream native) noexcept;
+  /// Destroy `pool`, of which nothing is allocated, and this object. If frees are not complete, a thread of the library
+  /// does it later. What the pool holds goes back to the device as soon as it is free. The device's context is current.
+  void end(CUmemoryPool pool, PoolFrees frees) noexcept;
+
+ private:
+  void run() noexcept override;
+  [[nodiscard]] bool has_seen_all() noexcept;
+
+  Gpu& gpu_;
+  spi::Ref<GpuStream> frees_on_;
+  CUmemoryPool pool_ = nullptr;
+  PoolFrees frees_;
+};
+
+}  // namespace weir::cuda
