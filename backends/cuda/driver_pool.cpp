@@ -26,7 +26,6 @@ DriverPool::~DriverPool() {
     (void)new (std::nothrow) PoolFrees(std::move(frees_));
     return;
   }
-  const ReleaseScope scope(gpu_.context(), gpu_);
   end_.release()->end(made(), std::move(frees_));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver_pools.hpp"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -15,6 +16,11 @@ void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(pools_, [](const auto& one) { return one.expired(); });
   pools_.push_back(pool);
+}
+
+std::size_t DriverPools::count() noexcept {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<std::size_t>(std::ranges::count_if(pools_, [](const auto& one) { return !one.expired(); }));
 }
 
 bool DriverPools::release_unused() noexcept try {

@@ -2,6 +2,7 @@
 #pragma once
 // All driver pools of one device.
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -17,6 +18,8 @@ class DriverPools {
  public:
   explicit DriverPools(const Gpu& gpu);
   void add(const std::shared_ptr<DriverPool>& pool);
+  /// Return how many there are, each of which has a stream.
+  [[nodiscard]] std::size_t count() noexcept;
   /// Give back unused memory of all pools, because the device has no memory left. True when there was some.
   bool release_unused() noexcept;
   /// Return where pools wait for their ends.

@@ -45,29 +45,38 @@ bool PoolEnd::has_seen_all() noexcept {
 }
 
 void PoolEnd::end(CUmemoryPool pool, PoolFrees frees) noexcept {
+  constexpr int tries = 8;
   pool_ = pool;
   frees_ = std::move(frees);
-  if (has_seen_all()) return run();
-  cuuint64_t nothing = 0;
-  report_failure(driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing),
-                 "cuMemPoolSetAttribute", gpu_);
-  constexpr int tries = 8;
-  for (int round = 1;; ++round) {
-    try {
-      for (const auto& [stream, free] : frees_)
-        check(driver().StreamWaitEvent(frees_on(), free->handle, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent", "on ", gpu_);
-      points().add(*frees_on_, frees_on_->put(spi::MarkOp{}), spi::Points::How::use);
-      return gpu_.pools().ends().add(*this);
-    } catch (const std::exception&) {
-      if (round == tries) return run();
-    }
+  for (int round = 0; round < tries; ++round) {
+    const ReleaseScope scope(gpu_.context(), gpu_);
+    if (!scope) continue;
+    if (has_seen_all()) break;
+    cuuint64_t nothing = 0;
+    report_failure(driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing),
+                   "cuMemPoolSetAttribute", gpu_);
+    if (add_point()) return gpu_.pools().ends().add(*this);
   }
+  run();
+}
+
+// Wait for what has all frees behind it.
+bool PoolEnd::add_point() noexcept try {
+  for (const auto& [stream, free] : frees_) {
+    const auto waits = driver().StreamWaitEvent(frees_on(), free->handle, CU_EVENT_WAIT_DEFAULT);
+    report_failure(waits, "cuStreamWaitEvent", gpu_);
+    if (waits != CUDA_SUCCESS) return false;
+  }
+  points().add(*frees_on_, frees_on_->put(spi::MarkOp{}), spi::Points::How::use);
+  return true;
+} catch (const std::exception&) {
+  return false;
 }
 
 // If the driver refuses to say when a pool may end, the pool ends at once.
 void PoolEnd::run() noexcept {
   const ReleaseScope scope(gpu_.context(), gpu_);
-  (void)has_seen_all();
+  if (scope) (void)has_seen_all();
   const auto pool = pool_;
   auto& gpu = gpu_;
   delete this;  // ends the stream

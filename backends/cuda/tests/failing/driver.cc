@@ -52,12 +52,22 @@ std::optional<test::Injected> FailingCuda::disarm() {
   return test::Injected{hit.call, hit.code, hit.codes};
 }
 
-std::size_t FailingCuda::lent_streams() {
-  std::size_t count = 0;
+namespace {
+
+// The sum over all CUDA devices.
+template <class Count>
+std::size_t count_all(Count count) {
+  std::size_t sum = 0;
   for (const Device& each : devices()) {
-    if (each.backend() == "cuda") count += static_cast<cuda::Gpu&>(each.state()).lent_streams().count();
+    if (each.backend() == "cuda") sum += count(static_cast<cuda::Gpu&>(each.state()));
   }
-  return count;
+  return sum;
+}
+
+}  // namespace
+
+std::size_t FailingCuda::lent_streams() {
+  return count_all([](cuda::Gpu& gpu) { return gpu.lent_streams().count(); });
 }
 
 void FailingCuda::settle() {
@@ -69,7 +79,8 @@ void FailingCuda::settle() {
   };
   const bool gone = test::eventually([&] {
     settle_devices();
-    return cuda::GpuStream::count() == lent_streams();
+    const auto of_pools = count_all([](cuda::Gpu& gpu) { return gpu.pools().count(); });
+    return cuda::GpuStream::count() == lent_streams() + of_pools;
   });
   if (!gone) throw std::runtime_error("streams that nobody owns are still there");
   settle_devices();
@@ -108,7 +119,8 @@ const char* FailingCuda::harmless(const test::Injected& hit) {
   if (call == "cuStreamQuery" || call == "cuStreamSynchronize") {
     return "an idle stream ends without the host having seen its frees";
   }
-  if (call == "cuStreamGetId") return "the stream is asked again while its context is current, as older drivers want it";
+  if (call == "cuStreamGetId")
+    return "the stream is asked again while its context is current, as older drivers want it";
   if (call == "cuMemGetInfo") return "a number in a message only";
   if (call == "cuMemPoolGetAttribute") return "a number in statistics only";
   if (call == "cuMemFreeAsync") return "the memory is freed in another way";
