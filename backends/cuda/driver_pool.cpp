@@ -98,21 +98,19 @@ bool DriverPool::free(CUdeviceptr address) noexcept {
 
 // The driver treats memory as free only once the host has seen the free. The host sees it through an event that is
 // recorded after the free.
-void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept try {
+void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
   constexpr std::size_t few = 32;
-  constexpr int tries = 8;  // nobody records the event later, and without it the driver keeps the memory
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
     std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second, gpu_); });
     most_frees_ = 2 * frees_.size();
   }
-  auto found = frees_.find(stream);
-  if (found == frees_.end()) found = frees_.emplace(stream, gpu_.events().take()).first;
-  for (int round = 0; round < tries; ++round) {
-    if (driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS) return;
-  }
-  frees_.erase(found);
-} catch (const std::exception&) {  // trim() does not wait for this free
+  const bool remembered = insist([&] {
+    auto found = frees_.find(stream);
+    if (found == frees_.end()) found = frees_.emplace(stream, gpu_.events().take()).first;
+    return driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS;
+  });
+  if (!remembered) frees_.erase(stream);  // trim() does not wait for this free
 }
 
 // Synchronize with the frees that are complete, because for some drivers the host has seen only what it waited for.

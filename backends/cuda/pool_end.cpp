@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool_end.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "context_scope.hpp"
@@ -22,14 +21,19 @@ PoolEnd::PoolEnd(Gpu& gpu) : gpu_(gpu), frees_on_(spi::Ref<GpuStream>::adopt(Gpu
   points().reserve(1);
 }
 
-void PoolEnd::follow(EventPool& events, CUstream native) noexcept try {
-  const EventRef event = events.take();
-  const auto recorded = driver().EventRecord(event->handle, native);
-  report_failure(recorded, "cuEventRecord", gpu_);
-  if (recorded != CUDA_SUCCESS) return;
-  const ContextScope scope(gpu_.context());
-  report_failure(driver().StreamWaitEvent(frees_on(), event->handle, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent", gpu_);
-} catch (const std::exception&) {  // there is no event
+void PoolEnd::follow(EventPool& events, CUstream native) noexcept {
+  (void)insist([&] {
+    const EventRef event = events.take();
+    if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) return false;
+    const ContextScope scope(gpu_.context());
+    return waits_for(*event);
+  });
+}
+
+bool PoolEnd::waits_for(const PooledEvent& event) noexcept {
+  const auto waits = driver().StreamWaitEvent(frees_on(), event.handle, CU_EVENT_WAIT_DEFAULT);
+  report_failure(waits, "cuStreamWaitEvent", gpu_);
+  return waits == CUDA_SUCCESS;
 }
 
 // For some drivers the host has seen only what it waited for.
@@ -45,35 +49,31 @@ bool PoolEnd::has_seen_all() noexcept {
 }
 
 void PoolEnd::end(CUmemoryPool pool, PoolFrees frees) noexcept {
-  constexpr int tries = 8;
   pool_ = pool;
   frees_ = std::move(frees);
-  for (int round = 0; round < tries; ++round) {
+  bool waits = false;
+  (void)insist([&] {
     const ReleaseScope scope(gpu_.context(), gpu_);
-    if (!scope) continue;
-    if (has_seen_all()) break;
-    cuuint64_t nothing = 0;
-    report_failure(driver().MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing),
-                   "cuMemPoolSetAttribute", gpu_);
-    if (add_point()) return gpu_.pools().ends().add(*this);
-  }
-  run();
+    if (!scope) return false;
+    waits = !has_seen_all();
+    return !waits || add_point();
+  });
+  waits ? gpu_.pools().ends().add(*this) : run();
 }
 
-// Wait for what has all frees behind it.
-bool PoolEnd::add_point() noexcept try {
+// Have a point that comes after all frees. From now on the pool keeps nothing that is free.
+bool PoolEnd::add_point() {
+  cuuint64_t nothing = 0;
+  report_failure(driver().MemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing),
+                 "cuMemPoolSetAttribute", gpu_);
   for (const auto& [stream, free] : frees_) {
-    const auto waits = driver().StreamWaitEvent(frees_on(), free->handle, CU_EVENT_WAIT_DEFAULT);
-    report_failure(waits, "cuStreamWaitEvent", gpu_);
-    if (waits != CUDA_SUCCESS) return false;
+    if (!waits_for(*free)) return false;
   }
   points().add(*frees_on_, frees_on_->put(spi::MarkOp{}), spi::Points::How::use);
   return true;
-} catch (const std::exception&) {
-  return false;
 }
 
-// If the driver refuses to say when a pool may end, the pool ends at once.
+// If the driver refuses each time to say when a pool may end, the pool ends at once.
 void PoolEnd::run() noexcept {
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (scope) (void)has_seen_all();

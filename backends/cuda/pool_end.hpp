@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <exception>
 #include <map>
 
 #include "device.hpp"
@@ -22,6 +23,20 @@ using PoolFrees = std::map<std::uint64_t, EventRef>;
 /// Return whether the free is complete. A failure to say so is reported.
 [[nodiscard]] bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept;
 
+/// Do `step` until it returns true, which it does on the first try unless the driver or the allocator refuses
+/// something. Nobody repeats it later. False when it was refused each time.
+template <class Step>
+bool insist(Step step) noexcept {
+  constexpr int tries = 8;
+  for (int round = 0; round < tries; ++round) {
+    try {
+      if (step()) return true;
+    } catch (const std::exception&) {  // once more
+    }
+  }
+  return false;
+}
+
 /// A stream of a pool, and what the pool's end needs. It is made with the pool, so that the end takes no memory.
 class PoolEnd final : weir::detail::Release {
  public:
@@ -32,7 +47,7 @@ class PoolEnd final : weir::detail::Release {
   /// Return the stream for frees that need no stream of anybody's.
   [[nodiscard]] CUstream frees_on() const noexcept { return frees_on_->handle(); }
   /// Have that stream wait for all work on `native` so far, a stream of the current context, whose events nobody may
-  /// keep. If the driver refuses, the pool may end before that work.
+  /// keep.
   void follow(EventPool& events, CUstream native) noexcept;
   /// Destroy `pool`, of which nothing is allocated, and this object. If frees are not complete, a thread of the library
   /// does it later. What the pool holds goes back to the device as soon as it is free.
@@ -41,7 +56,8 @@ class PoolEnd final : weir::detail::Release {
  private:
   void run() noexcept override;
   [[nodiscard]] bool has_seen_all() noexcept;
-  [[nodiscard]] bool add_point() noexcept;
+  [[nodiscard]] bool waits_for(const PooledEvent& event) noexcept;
+  [[nodiscard]] bool add_point();
 
   Gpu& gpu_;
   spi::Ref<GpuStream> frees_on_;
