@@ -13,13 +13,11 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <exception>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "bytes.hpp"
-#include "crash.hpp"
 #include "crowd.hpp"
 #include "fds.hpp"
 #include "settle.hpp"
@@ -85,18 +83,6 @@ std::string run(const std::string& how, const std::string& name, std::size_t cou
 }  // namespace
 
 int main(int argc, char** argv) {
-  print_crashes();
   if (argc != 4) return 2;
-  std::string said;
-  try {
-    said = run(argv[1], argv[2], std::stoul(argv[3]));
-  } catch (const std::exception& error) {
-    said = std::string("throws: ") + error.what();
-  }
-  try {
-    write_line(lines, said);
-  } catch (const std::exception&) {
-    return 1;
-  }
-  return said == "nothing left" ? 0 : 1;
+  return run_child([&] { return run(argv[1], argv[2], std::stoul(argv[3])); }, "nothing left");
 }

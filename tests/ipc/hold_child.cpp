@@ -7,11 +7,9 @@
 //   open    open that set, check it, say "holds", await a line, check it again
 // At the end it says "done". Whatever fails is said in the line, and the exit code is 1.
 
-#include <exception>
 #include <string>
 
 #include "bytes.hpp"
-#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/device.hpp"
 #include "weir/held_set.hpp"
@@ -84,18 +82,6 @@ std::string run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  print_crashes();
   if (argc < 3) return 2;
-  std::string said;
-  try {
-    said = run(argc, argv);
-  } catch (const std::exception& error) {
-    said = std::string("throws: ") + error.what();
-  }
-  try {
-    write_line(lines, said);
-  } catch (const std::exception&) {
-    return 1;
-  }
-  return said == "done" ? 0 : 1;
+  return run_child([&] { return run(argc, argv); });
 }

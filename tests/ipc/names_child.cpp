@@ -5,14 +5,12 @@
 //   serve    publish "tensor" as above at the path, say "serves", and go on until it is told to end
 // Whatever fails is said in the line, and the exit code is 1.
 
-#include <exception>
 #include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bytes.hpp"
-#include "crash.hpp"
 #include "spawn.hpp"
 #include "weir/client.hpp"
 #include "weir/device.hpp"
@@ -77,18 +75,6 @@ std::string run(const std::string& mode, const Stream& stream, const std::string
 }  // namespace
 
 int main(int argc, char** argv) {
-  print_crashes();
   if (argc != 4) return 2;
-  std::string said;
-  try {
-    said = run(argv[1], Stream(device(argv[2])), argv[3]);
-  } catch (const std::exception& error) {
-    said = std::string("throws: ") + error.what();
-  }
-  try {
-    write_line(lines, said);
-  } catch (const std::exception&) {
-    return 1;
-  }
-  return said == "done" ? 0 : 1;
+  return run_child([&] { return run(argv[1], Stream(device(argv[2])), argv[3]); });
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The player of the odd rounds: ping_pong_child <device> <rounds> <seed>. The socket of the channel comes as the file of
-// a descriptor on descriptor 3. It gives the buffer itself back, or, where memory of a peer cannot be lent again, a
+// The player of the odd rounds: ping_pong_child <device> <rounds> <seed>. The socket of the channel comes as the file
+// of a descriptor on descriptor 3. It gives the buffer itself back, or, where memory of a peer cannot be lent again, a
 // buffer of its own behind the same work. At the end it says on descriptor 3 what went wrong, or "done".
 
 #include <chrono>
-#include <exception>
 #include <string>
 
 #include "channel_processes.hpp"
-#include "crash.hpp"
 #include "ping_pong.hpp"
 #include "weir/spi/segment.hpp"
 
@@ -38,18 +36,6 @@ std::string play(const Stream& stream, std::uint64_t rounds, std::uint64_t seed)
 }  // namespace
 
 int main(int argc, char** argv) {
-  print_crashes();
   if (argc != 4) return 2;
-  std::string said;
-  try {
-    said = play(Stream(device(argv[1])), std::stoull(argv[2]), std::stoull(argv[3]));
-  } catch (const std::exception& error) {
-    said = std::string("throws: ") + error.what();
-  }
-  try {
-    write_line(Child::socket_in_child, said);
-  } catch (const std::exception&) {
-    return 1;
-  }
-  return said == "done" ? 0 : 1;
+  return run_child([&] { return play(Stream(device(argv[1])), std::stoull(argv[2]), std::stoull(argv[3])); });
 }

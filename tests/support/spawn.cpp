@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "crash.hpp"
+
 extern char** environ;
 
 namespace weir::test {
@@ -74,6 +76,20 @@ int Child::wait() {
   }
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int run_child(const std::function<std::string()>& run, std::string_view well) noexcept try {
+  print_crashes();
+  std::string said;
+  try {
+    said = run();
+  } catch (const std::exception& error) {
+    said = std::string("throws: ") + error.what();
+  }
+  write_line(Child::socket_in_child, said);
+  return said == well ? 0 : 1;
+} catch (const std::exception&) {  // nobody listens any more
+  return 1;
 }
 
 }  // namespace weir::test

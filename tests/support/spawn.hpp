@@ -2,6 +2,7 @@
 #pragma once
 // Second processes: spawned, never forked, because a GPU driver may be loaded; killed and reaped in any case.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,5 +47,9 @@ class Child {
   spi::UniqueFd socket_;
   int pid_ = -1;
 };
+
+/// What main() of such a child does: print crashes, do `run`, and tell the parent what it returned or threw. Return the
+/// exit status, 0 if that line was `well` and the parent's end was open.
+int run_child(const std::function<std::string()>& run, std::string_view well = "done") noexcept;
 
 }  // namespace weir::test
