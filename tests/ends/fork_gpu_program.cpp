@@ -2,7 +2,6 @@
 // Forks with live objects of a driver: fork_gpu_program <case> <device>. In the child the driver's code cannot be run.
 #include <unistd.h>
 
-#include <cstring>
 #include <latch>
 #include <thread>
 
@@ -68,9 +67,7 @@ void refuse_everything(Things& things) {
   }
   const Stream of_host(host_device());
   Buffer bytes = make_resource(host_device())->allocate(small, of_host);
-  refused("allocate host memory for the stream", [&] {
-    (void)bytes.memory_resource()->allocate(64, stream);
-  });
+  refused("allocate host memory for the stream", [&] { (void)bytes.memory_resource()->allocate(64, stream); });
   std::vector<std::byte> span(small);
   for (Buffer& buffer : things.buffers) {
     if (buffer.size() != small) continue;
@@ -91,9 +88,7 @@ void refuse_everything(Things& things) {
     require(buffer.device() == device && !buffer.is_closed() && buffer.memory_resource(), "observers answer");
   }
   refused("fill of host memory on the stream", [&] { bytes.fill(after, stream); });
-  refused("a span into host memory on the stream", [&] {
-    bytes.copy_from(std::span<const std::byte>(span), stream);
-  });
+  refused("a span into host memory on the stream", [&] { bytes.copy_from(std::span<const std::byte>(span), stream); });
 }
 
 // Whatever the answer is, it comes.
@@ -212,10 +207,6 @@ void while_the_driver_loads() {
   verify(things);
 }
 
-struct Case {
-  const char* name;
-  void (*run)();
-};
 constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"work_under_way", work_under_way},
                           {"first_use_in_the_child", first_use_in_the_child},
@@ -228,11 +219,5 @@ int main(int count, char** arguments) {
   using namespace weir::test;
   if (count != 3) return 2;
   wanted = arguments[2];
-  for (const Case& each : cases) {
-    if (std::strcmp(each.name, arguments[1]) != 0) continue;
-    each.run();
-    say_done();
-    return 0;
-  }
-  return 2;
+  return run_case(cases, count, arguments);
 }

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <latch>
 #include <list>
 #include <optional>
@@ -328,10 +327,6 @@ void child_that_exits() {
   join_child(child);
 }
 
-struct Case {
-  const char* name;
-  void (*run)();
-};
 constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"held_work_goes_on", held_work_goes_on},
                           {"dropped_streams_go_on", dropped_streams_go_on},
@@ -346,13 +341,4 @@ constexpr Case cases[] = {{"idle_objects", idle_objects},
 }  // namespace
 }  // namespace weir::test
 
-int main(int count, char** arguments) {
-  using namespace weir::test;
-  for (const Case& each : cases) {
-    if (count < 2 || std::strcmp(each.name, arguments[1]) != 0) continue;
-    each.run();
-    say_done();
-    return 0;
-  }
-  return 2;
-}
+int main(int count, char** arguments) { return weir::test::run_case(weir::test::cases, count, arguments); }

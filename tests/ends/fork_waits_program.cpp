@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -102,10 +101,10 @@ void in_the_middle() {
       }
     });
   };
-  std::thread threads[] = {
-      busy([&](const Stream& own) { channel->send(resource->allocate(256, own), own, {}, 10ms); }),
-      busy([&](const Stream& own) { (void)peer->receive(own, 10ms); }),
-      busy([&](const Stream&) { (void)channel->stats(); }), busy([&](const Stream&) { (void)peer->stats(); })};
+  std::thread threads[] = {busy([&](const Stream& own) { channel->send(resource->allocate(256, own), own, {}, 10ms); }),
+                           busy([&](const Stream& own) { (void)peer->receive(own, 10ms); }),
+                           busy([&](const Stream&) { (void)channel->stats(); }),
+                           busy([&](const Stream&) { (void)peer->stats(); })};
   for (int i = 0; i < 100; ++i) {
     in_child([&] {
       require_error("the child asks", Errc::unsupported, "parent", [&] { (void)channel->stats(); });
@@ -124,9 +123,7 @@ void subscribers() {
   std::optional<ipc::Server> server(path);
   ipc::Client client(path);
   std::optional<ipc::Subscription> news(client.subscribe());
-  const auto listen = [&] {
-    require_error("the server ends", Errc::peer_gone, "gone", [&] { (void)news->next(); });
-  };
+  const auto listen = [&] { require_error("the server ends", Errc::peer_gone, "gone", [&] { (void)news->next(); }); };
   const Waiting first(listen), second(listen);
   in_child([&] {
     require_error("the child listens", Errc::unsupported, "parent", [&] { (void)news->next(100ms); });
@@ -178,10 +175,6 @@ void readers_and_writers() {
   serves.join();
 }
 
-struct Case {
-  const char* name;
-  void (*run)();
-};
 constexpr Case cases[] = {{"receivers", receivers},
                           {"in_the_middle", in_the_middle},
                           {"subscribers", subscribers},
@@ -190,13 +183,4 @@ constexpr Case cases[] = {{"receivers", receivers},
 }  // namespace
 }  // namespace weir::test
 
-int main(int count, char** arguments) {
-  using namespace weir::test;
-  for (const Case& each : cases) {
-    if (count < 2 || std::strcmp(each.name, arguments[1]) != 0) continue;
-    each.run();
-    say_done();
-    return 0;
-  }
-  return 2;
-}
+int main(int count, char** arguments) { return weir::test::run_case(weir::test::cases, count, arguments); }

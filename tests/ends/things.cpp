@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <latch>
 #include <thread>
 #include <utility>
@@ -116,6 +117,16 @@ void keep_working(const Device& device, int count) {
 void say_done() {
   std::puts("done");
   std::fflush(stdout);
+}
+
+int run_case(std::span<const Case> cases, int count, char** arguments) {
+  for (const Case& each : cases) {
+    if (count < 2 || std::strcmp(each.name, arguments[1]) != 0) continue;
+    each.run();
+    say_done();
+    return 0;
+  }
+  return 2;
 }
 
 }  // namespace weir::test

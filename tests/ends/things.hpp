@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,13 @@ void keep_working(const Device& device, int count);
 
 /// Says that the program got to where it was to end.
 void say_done();
+
+/// One thing that a program can do.
+struct Case {
+  const char* name;
+  void (*run)();
+};
+/// Do what the program's first argument names, and say so. Return the exit status.
+int run_case(std::span<const Case> cases, int count, char** arguments);
 
 }  // namespace weir::test
