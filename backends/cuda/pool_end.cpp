@@ -75,6 +75,7 @@ bool PoolEnd::add_point() {
 
 // If the driver refuses each time to say when a pool may end, the pool ends at once.
 void PoolEnd::run() noexcept {
+  if (gpu_.inherited) return;  // a forked child leaves the parent's objects alone
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (scope) (void)has_seen_all();
   const auto pool = pool_;

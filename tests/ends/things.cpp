@@ -75,6 +75,9 @@ void Things::hold(const Event& event) {
     closed.close();
     buffers.push_back(std::move(kept));
   }
+  for (const KindInfo& info : device.kinds()) {  // and of resources that end now
+    make_resource(device, info.kind)->allocate(small, streams[2]).fill(std::byte{1}, streams[2]);
+  }
   streams[2].call([owned = std::make_shared<std::string>("what a function owns")] { (void)owned->size(); });
   events.push_back(streams[2].record());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modelled driver's memory pools: what they keep, what the host must have seen, and what that takes from others.
 #include <thread>
+#include <utility>
 
 #include "model.hpp"
 #include "settle.hpp"
@@ -93,6 +94,17 @@ TEST_F(ModelledPools, OutliveTheirHandleWhileMemoryIsOut) {
   ASSERT_CU(MODEL(cuMemFreeAsync)(at, stream_));
   finish(stream_);
   EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(ModelledPools, TellOfAnEndWithFreesThatTheHostHasNotSeen) {
+  constexpr const char* words = "with frees that the host has not seen";
+  {
+    const Busy busy(stream_);
+    ASSERT_CU(MODEL(cuMemFreeAsync)(take(mib), stream_));
+    ASSERT_CU(MODEL(cuMemPoolDestroy)(std::exchange(pool_, nullptr)));
+  }
+  expect_told(words);
+  finish(stream_);
 }
 
 TEST_F(ModelledPools, TellOfFreesThatComeBeforeTheAllocation) {

@@ -10,11 +10,23 @@
 //   FAKE_CUDA_REPORT=1             objects made and destroyed, on stderr at the end of the process
 #include "world.hpp"
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
 namespace fake {
 
 std::mutex& lock_of_all() {
   static auto& mutex = *new std::mutex;
   return mutex;
+}
+
+void refuse_in_forked_child(const char* call) {
+  static const pid_t owner = getpid();
+  if (getpid() == owner) return;
+  std::fprintf(stderr, "the modelled driver: %s in a forked child\n", call);
+  std::abort();
 }
 
 std::condition_variable& changed() {

@@ -34,6 +34,8 @@ struct Stream;
 using Lock = std::unique_lock<std::mutex>;
 /// Everything below is under this one lock; streams run their work without it.
 std::mutex& lock_of_all();
+/// End the process if it is a fork of the one that called first: real drivers cannot be called there.
+void refuse_in_forked_child(const char* call);
 /// Notified whenever something changed that somebody may wait for.
 std::condition_variable& changed();
 
@@ -57,7 +59,7 @@ struct Memory {
   const Context* context = nullptr;     // whose it is; null: the device's primary one's
   Pool* pool = nullptr;                 // that it is of
   bool mapped = false;                  // a handle's; else with pages of its own
-  SharedAllocation* shared = nullptr;  // of a pool that other processes import
+  SharedAllocation* shared = nullptr;   // of a pool that other processes import
   CUexternalMemory external = nullptr;  // of which it is, with these pages
   void* pages = nullptr;
   std::size_t pages_size = 0;
@@ -174,7 +176,7 @@ struct Pool {
   int fd = -1;             // of a pool that can be shared
   std::uint64_t node = 0;  // of that file
   bool imported = false;
-  bool exported = false;   // before that, none of its memory has a name for others
+  bool exported = false;  // before that, none of its memory has a name for others
   SharedTable* table = nullptr;
 };
 
@@ -189,7 +191,7 @@ struct World {
   std::set<Stream*> streams;
   std::vector<Stream*> ended_streams;  // their objects stay, so that no handle means another stream later
   std::vector<End> unseen_ends;
-  bool streams_come_again = false;     // but to a test that wants it so
+  bool streams_come_again = false;  // but to a test that wants it so
   std::set<Event*> events;
   std::vector<Pool*> default_pools;    // of the devices
   std::set<Pool*> pools, ended_pools;  // no handle means another pool later
@@ -328,6 +330,7 @@ void fault(Context& context, CUresult code);
 
 #define ENTER_EVEN_AFTER_A_FAULT(name)  \
   const char* const call = name;        \
+  fake::refuse_in_forked_child(call);   \
   fake::Lock lock(fake::lock_of_all()); \
   if (const CUresult refused = fake::enter(call)) return refused
 
@@ -337,12 +340,14 @@ void fault(Context& context, CUresult code);
 
 #define ENTER_IN_CONTEXT(name)          \
   const char* const call = name;        \
+  fake::refuse_in_forked_child(call);   \
   fake::Lock lock(fake::lock_of_all()); \
   if (const CUresult refused = fake::enter_in_context(call)) return refused
 
 // For calls that put work on a stream.
 #define ENTER_TO_WORK(name)                                                     \
   const char* const call = name;                                                \
+  fake::refuse_in_forked_child(call);                                           \
   fake::Lock lock(fake::lock_of_all());                                         \
   fake::changed().wait(lock, [] { return fake::world().blocking_frees == 0; }); \
   if (const CUresult refused = fake::enter_in_context(call)) return refused
