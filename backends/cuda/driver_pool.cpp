@@ -33,20 +33,24 @@ CUmemoryPool DriverPool::handle() {
   if (const CUmemoryPool known = made()) return known;
   {
     const std::scoped_lock lock(mutex_);
-    if (!made()) handle_.store(make(), std::memory_order_release);
+    if (!made()) {
+      gpu_.check_process();
+      auto end = std::make_unique<PoolEnd>(gpu_);
+      const CUmemoryPool pool = make();
+      end_ = std::move(end);
+      handle_.store(pool, std::memory_order_release);
+    }
   }
   gpu_.pools().add(shared_from_this());
   return made();
 }
 
 CUmemoryPool DriverPool::make() {
-  gpu_.check_process();
   if (max_size_ != 0 && driver().version < 12020) {
     throw Error(Errc::unsupported,
                 "a limit on a driver pool needs CUDA 12.2 or newer; there is " + gpu_.spi::DeviceState::driver);
   }
   const ContextScope scope(gpu_.context());
-  auto end = std::make_unique<PoolEnd>(gpu_);
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.handleTypes = exportable_ ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
@@ -61,10 +65,7 @@ CUmemoryPool DriverPool::make() {
     (void)destroy_pool(pool);
     check(set, "cuMemPoolSetAttribute", "release threshold ", release_threshold_, " on ", gpu_);
   }
-  if (!exportable_) {
-    end_ = std::move(end);
-    return pool;
-  }
+  if (!exportable_) return pool;
   int fd = -1;
   constexpr auto type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   const auto exported = driver().MemPoolExportToShareableHandle(&fd, pool, type, 0);
@@ -74,7 +75,6 @@ CUmemoryPool DriverPool::make() {
   }
   file_.reset(fd);
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  end_ = std::move(end);
   return pool;
 }
 
@@ -113,12 +113,9 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
   if (!remembered) frees_.erase(stream);  // trim() does not wait for this free
 }
 
-// Synchronize with the frees that are complete, because for some drivers the host has seen only what it waited for.
 void DriverPool::see_frees() noexcept {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [stream, free] : frees_) {
-    if (is_over(*free, gpu_)) report_failure(driver().EventSynchronize(free->handle), "cuEventSynchronize", gpu_);
-  }
+  for (const auto& [stream, free] : frees_) see_if_over(*free, gpu_);
 }
 
 // Wait without the lock. Frees that the driver could not wait for are left to the next call, unless their stream has a

@@ -17,6 +17,13 @@ bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept {
   return state == CUDA_SUCCESS;
 }
 
+bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept {
+  if (!is_over(free, gpu)) return false;
+  const auto seen = driver().EventSynchronize(free.handle);
+  report_failure(seen, "cuEventSynchronize", gpu);
+  return seen == CUDA_SUCCESS;
+}
+
 PoolEnd::PoolEnd(Gpu& gpu) : gpu_(gpu), frees_on_(spi::Ref<GpuStream>::adopt(GpuStream::create(gpu))) {
   points().reserve(1);
 }
@@ -36,14 +43,8 @@ bool PoolEnd::waits_for(const PooledEvent& event) noexcept {
   return waits == CUDA_SUCCESS;
 }
 
-// For some drivers the host has seen only what it waited for.
 bool PoolEnd::has_seen_all() noexcept {
-  std::erase_if(frees_, [this](const auto& free) {
-    if (!is_over(*free.second, gpu_)) return false;
-    const auto seen = driver().EventSynchronize(free.second->handle);
-    report_failure(seen, "cuEventSynchronize", gpu_);
-    return seen == CUDA_SUCCESS;
-  });
+  std::erase_if(frees_, [this](const auto& free) { return see_if_over(*free.second, gpu_); });
   return frees_.empty() && driver().StreamQuery(frees_on()) == CUDA_SUCCESS &&
          driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
 }

@@ -23,8 +23,12 @@ using PoolFrees = std::map<std::uint64_t, EventRef>;
 /// Return whether the free is complete. A failure to say so is reported.
 [[nodiscard]] bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept;
 
-/// Do `step` until it returns true, which it does on the first try unless the driver or the allocator refuses
-/// something. Nobody repeats it later. False when it was refused each time.
+/// If the free is complete, let the host see it: for some drivers the host has seen only what it waited for. Return
+/// whether it has. Failures are reported.
+bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept;
+
+/// Try `step`, which nobody repeats later, until it returns true, at most eight times. Return whether it did. A throw
+/// counts as false.
 template <class Step>
 bool insist(Step step) noexcept {
   constexpr int tries = 8;
@@ -40,7 +44,7 @@ bool insist(Step step) noexcept {
 /// A stream of a pool, and what the pool's end needs. It is made with the pool, so that the end takes no memory.
 class PoolEnd final : weir::detail::Release {
  public:
-  /// Throws when the stream cannot be made. The device's context is current.
+  /// Throws when the stream cannot be made.
   explicit PoolEnd(Gpu& gpu);
   ~PoolEnd() = default;
 
