@@ -91,7 +91,10 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
     ++home.away;
     ++away_;
     for (const auto& entry : uses.entries()) {
-      if (!entry.tag) continue;
+      if (!entry.tag) {
+        ++uncounted_;
+        continue;
+      }
       Shard& awaited = *static_cast<Shard*>(entry.tag);
       ++awaited.awaited;
       awaited.last_awaited = std::max(awaited.last_awaited, entry.value);
@@ -104,13 +107,12 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
     for (const auto& entry : uses.entries()) (void)entry.stream->finished(entry.value);
   }
   range.leads = false;
-  const bool counted = at_home(cache, [&] {
-    cache.count_out(bytes);
+  const bool here = at_home(cache, [&] {
     const auto& only = uses.entries().back();
     range.leads = uses.entries().size() == 1 && cache.waiting.begin(range, only.stream, only.value);
   });
-  if (!counted) count(cache, bytes);
   wait_on(range);
+  if (!here || !at_home(cache, [&] { cache.count_out(bytes); })) count(cache, bytes);
 }
 
 void PoolResource::wait_on(Range& range) noexcept {
@@ -137,9 +139,23 @@ void PoolResource::passed(spi::Waiter& waiter, spi::InHand& others) noexcept {
     others.take();
     range.next = std::exchange(several, &range);
   }
-  for (Range* further = pool.drop_points(several); further;) {
-    pool.wait_on(*std::exchange(further, static_cast<Range*>(further->next)));
+  Moving moving{*several->taken_uses()->entries().back().stream};
+  Range* further = pool.drop_points(several, &moving);
+  if (!further) return;
+  while (further) pool.wait_on(*std::exchange(further, static_cast<Range*>(further->next)));
+  pool.has_moved(moving);
+}
+
+void PoolResource::has_moved(const Moving& moving) noexcept {
+  bool ends = false;
+  {
+    const Lock lock(mutex_);
+    Moving** link = &moving_;
+    while (*link != &moving) link = &(*link)->next;
+    *link = moving.next;
+    ends = at_end();
   }
+  if (ends) delete this;
 }
 
 // Ranges of one cache that come back together, as a list through `next`.
@@ -155,9 +171,9 @@ struct PoolResource::Returned {
 };
 
 // The last point on the record of each of these ranges has passed. All these points are on one stream, which the caller
-// keeps. Return the ranges that wait for another point next. The others come back. If none is returned, the pool may be
-// gone.
-Range* PoolResource::drop_points(Range* several) noexcept {
+// keeps. Return the ranges that wait for another point next, and list `moving` if there are any. The others come back.
+// If none is returned, the pool may be gone.
+Range* PoolResource::drop_points(Range* several, Moving* moving) noexcept {
   Range* further = nullptr;
   Shard* ended = nullptr;  // linked through `next`
   Returned back;
@@ -169,6 +185,7 @@ Range* PoolResource::drop_points(Range* several) noexcept {
       spi::Uses& uses = *range.taken_uses();
       auto* const awaited = static_cast<Shard*>(uses.entries().back().tag);
       uses.drop_last();
+      if (!awaited) --uncounted_;
       if (awaited && --awaited->awaited == 0) {
         settle_place(*awaited);
         take_out_if_removable(*awaited, ended);
@@ -182,6 +199,7 @@ Range* PoolResource::drop_points(Range* several) noexcept {
       back.add(range);
     }
     if (back.count != 0) come_back(back, ended);
+    if (further && moving) moving->next = std::exchange(moving_, moving);
     ends = at_end();
   }
   while (ended) dispose(std::exchange(ended, ended->next));

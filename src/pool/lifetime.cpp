@@ -15,7 +15,7 @@ namespace {
 constinit sync::Mutex pools_mutex;
 constinit pool::PoolResource* first_pool = nullptr;
 
-const detail::ForkStep step(2, [](spi::ForkMoment moment) noexcept {
+const detail::ForkStep pools_step(2, [](spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) pools_mutex.lock();
   for (auto* pool = first_pool; pool; pool = pool->next_pool) pool->fork(moment);
   if (moment != spi::ForkMoment::before) pools_mutex.unlock();

@@ -76,7 +76,12 @@ class PoolResource final : public Pool {
   void wait_elsewhere(Cache& cache, Range& range, std::size_t bytes, spi::Uses& uses) noexcept;
   static void passed(spi::Waiter& waiter, spi::InHand& others) noexcept;
   void wait_on(Range& range) noexcept;
-  Range* drop_points(Range* several) noexcept;
+  struct Moving {  ///< exists while a thread moves ranges from the queue of a timeline to those of others
+    spi::StreamState& from;
+    Moving* next = nullptr;
+  };
+  Range* drop_points(Range* several, Moving* moving = nullptr) noexcept;
+  void has_moved(const Moving& moving) noexcept;
   struct Returned;
   void come_back(Returned& ranges, Shard*& ended) noexcept;
   void take_out_if_removable(Shard& shard, Shard*& ended) noexcept;
@@ -124,6 +129,7 @@ class PoolResource final : public Pool {
   bool ready_on(Shard* shard);
 
   // release.cpp
+  void add_uncounted_points(std::vector<spi::Point>& points) const;
   std::vector<spi::Point> pending_points(Lock& lock);
   [[nodiscard]] std::vector<spi::Kept> homes_of_away() const;
   std::vector<spi::Point> pending_points_at(const std::vector<spi::Kept>& homes);
@@ -187,7 +193,7 @@ class PoolResource final : public Pool {
   void visit_caches() noexcept;
   static void visit_caches_of(Shard& shard) noexcept;
   ResourcePtr do_handle() override;
-  [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0; }
+  [[nodiscard]] bool at_end() const noexcept { return handles_ == 0 && abandoned_ == 0 && away_ == 0 && !moving_; }
   void give_back_all() noexcept;
 
   const ResourcePtr upstream_;
@@ -208,7 +214,9 @@ class PoolResource final : public Pool {
   std::size_t shard_count_ = 0;
   Shard* asked_ = nullptr;  // the next to ask, in the ring of shards that are worth a question
   std::size_t asked_count_ = 0;
-  std::size_t away_ = 0;  // closed ranges that wait in the queues of other streams
+  std::size_t away_ = 0;       // closed ranges that wait in the queues of other streams
+  std::size_t uncounted_ = 0;  // points that these wait for and that no shard counts: of streams that may have ended
+  Moving* moving_ = nullptr;   // a list of all that there are
   std::size_t limit_;
   ReusePolicy reuse_;
   const std::chrono::nanoseconds patience_;

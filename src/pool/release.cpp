@@ -13,8 +13,22 @@
 
 namespace weir::pool {
 
+// Add the points that memory waits for and that no shard counts. Needs the mutex.
+void PoolResource::add_uncounted_points(std::vector<spi::Point>& points) const {
+  if (uncounted_ == 0) return;
+  for (const Region& region : arena_.regions) {
+    for (Range* range = region.first; range; range = range->after) {
+      if (range->state != Range::State::away) continue;
+      for (const auto& entry : range->taken_uses()->entries()) {
+        if (!entry.tag) points.push_back({spi::Kept(*entry.stream), entry.value});
+      }
+    }
+  }
+}
+
 // Return the points after which everything that is closed now is free for every stream. The exception is memory that is
-// away from a borrowed stream: it gets its last point when it comes home.
+// away from a borrowed stream: it gets its last point when it comes home. The value 0 is for memory that another thread
+// is moving: the memory is home or stands in a queue once the timeline is settled.
 std::vector<spi::Point> PoolResource::pending_points(Lock& lock) {
   std::vector<spi::Point> points;
   look_at_all(lock);
@@ -24,6 +38,8 @@ std::vector<spi::Point> PoolResource::pending_points(Lock& lock) {
     if (shard->away != 0) last = std::max(last, shard->stream.issued());
     if (last != 0) points.push_back({shard->kept, last});
   }
+  add_uncounted_points(points);
+  for (const Moving* moving = moving_; moving; moving = moving->next) points.push_back({spi::Kept(moving->from), 0});
   return points;
 }
 
@@ -91,9 +107,11 @@ std::size_t PoolResource::give_back_free(std::size_t least_free, std::size_t lea
 
 namespace {
 
+// Wait for the points. What waited for them comes home, also from streams that have no shard.
 void wait_for(const std::vector<spi::Point>& points) noexcept {
   for (const spi::Point& point : points) {
     (void)detail::thrown_by([&] { (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
+    point.stream->settle();
   }
 }
 

@@ -87,6 +87,28 @@ TEST_P(PoolOrder, TrimWaitsForAUseElsewhere) {
   EXPECT_BYTES(bytes_of(seen), ones);
 }
 
+// The pool below learns of that stream only by the memory that comes back.
+TEST_P(PoolOrder, TrimWaitsForAnEndedStreamOfAnEndedPool) {
+  const auto pool = make(tight(ReusePolicy::passed_only));
+  Gate gate;
+  Buffer seen;
+  {
+    const auto upper = make_pool(pool, {.segment_bytes = page});
+    const Stream ending(device());
+    Buffer first = first_of(upper, ending);
+    gate.hold(ending);
+    seen = snapshot(first, ending);
+  }
+  EXPECT_EQ(pool->stats().in_use, 0U);
+  EXPECT_FALSE(pool->try_allocate(page, stream).has_value());
+  auto trimmed = std::async(std::launch::async, [&] { return pool->trim(0); });
+  EXPECT_EQ(trimmed.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  gate.open();
+  EXPECT_EQ(trimmed.get(), page);
+  EXPECT_EQ(pool->stats().reserved, 0U);
+  EXPECT_BYTES(bytes_of(seen), ones);
+}
+
 TEST_P(PoolOrder, BothTheStreamAndAUseElsewhereMayEndBusy) {
   const auto pool = make(tight(ReusePolicy::passed_only));
   Gate at_home, elsewhere;

@@ -217,6 +217,86 @@ TEST(PoolAway, WhatWaitsForAnotherStream) {
       {.preemptions = 2}));
 }
 
+/// The stream that the memory came from ends while the memory waits for another one.
+TEST(PoolAway, WhatHasNoStreamToComeBackTo) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& all = world(scene);
+        auto& other = all.add_stream();
+        other.finish(0);
+        all.add_buffer();
+        (void)other.put(spi::MarkOp{});
+        all.buffers[0].use_on(all.handles[1]);
+        scene.thread([&all] { all.bytes.end(all.buffers[0]); });
+        scene.thread([&other] {
+          other.finish(1);
+          other.settle();
+        });
+        scene.thread([&all] { World::drop(all.handles[0]); });
+        scene.finally([&all] {
+          (void)all.pool->trim(0);
+          require(segments_out() == 0, "nothing waits any more");
+          require(all.pool->pool_stats().streams <= 1, "the pool has forgotten the stream that ended");
+        });
+      },
+      {.preemptions = 2}));
+}
+
+/// Once nothing is live, a single trim gives everything back, even if the thread that closed the last buffer is still at
+/// it.
+TEST(PoolAway, WhatIsNotLiveIsTrimmed) {
+  for (const bool from_home : {false, true}) {
+    EXPECT_TRUE(explore::holds(
+        [from_home](Scene& scene) {
+          auto& all = world(scene);
+          auto& other = all.add_stream();
+          other.finish(0);
+          all.add_buffer();
+          (void)other.put(spi::MarkOp{});
+          all.buffers[0].use_on(all.handles[1]);
+          scene.thread([&all, from_home] {
+            if (from_home) be_the_first_thread();
+            all.bytes.end(all.buffers[0]);
+          });
+          scene.thread([&all, &other] {
+            other.finish(1);
+            if (all.pool->stats().live_buffers != 0) return;
+            (void)all.pool->trim(0);
+            require(segments_out() == 0, "nothing is left");
+          });
+          scene.finally([&all] { (void)all.pool->trim(0); });
+        },
+        {.preemptions = 2}));
+  }
+}
+
+/// The same while another thread has the memory in hand: one of two streams that it waited for has passed.
+TEST(PoolAway, WhatGoesOnToAnotherStreamIsTrimmed) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& all = world(scene);
+        Timeline* const others[] = {&all.add_stream(), &all.add_stream()};
+        all.add_buffer();
+        for (std::size_t i = 0; i < 2; ++i) {
+          (void)others[i]->put(spi::MarkOp{});
+          all.buffers[0].use_on(all.handles[1 + i]);
+        }
+        all.bytes.end(all.buffers[0]);
+        for (Timeline* const other : others) {
+          scene.thread([other] {
+            other->finish(1);
+            other->settle();
+          });
+        }
+        scene.thread([&all, others] {
+          for (Timeline* const other : others) other->finish(1);
+          (void)all.pool->trim(0);
+          require(segments_out() == 0, "nothing is left");
+        });
+      },
+      {.preemptions = 2}));
+}
+
 /// One waits and another one joins it, on a stream that gets there meanwhile.
 TEST(PoolAway, WhatJoinsWhatWaits) {
   for (const bool pool_ends : {false, true}) {
