@@ -41,8 +41,7 @@ class Pages final : public spi::PagedSegment {
     const auto entry = pages_.emplace(offset, Page{0, bytes}).first;  // before anything is made, because this may throw
     const char* call = "";
     try {
-      auto result = make(*entry, call);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room(gpu())) result = make(*entry, call);
+      const auto result = make_with_room(gpu(), [&] { return make(*entry, call); });
       if (!exhausted(gpu(), result, call, bytes, gpu().total_memory, shortage)) {
         if (listener) listener->paged(static_cast<std::ptrdiff_t>(bytes));
         return true;

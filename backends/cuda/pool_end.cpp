@@ -83,6 +83,7 @@ void PoolEnd::run() noexcept {
   auto& gpu = gpu_;
   delete this;  // ends the stream
   report_failure(destroy_pool(pool), "cuMemPoolDestroy", gpu);
+  gpu.pools().count_end();
 }
 
 }  // namespace weir::cuda

@@ -143,13 +143,13 @@ template <class T, class Take>
 spi::Segment* take(Gpu& gpu, const KindInfo& info, std::size_t bytes, std::size_t limit, Shortage& shortage,
                    Take take_memory) {
   const ContextScope scope(gpu.context());
-  for (bool again = false;; again = true) {
-    auto segment = std::make_unique<T>(gpu, info, bytes);
-    const char* call = "";
-    const auto result = take_memory(*segment, call);
-    if (!again && result == CUDA_ERROR_OUT_OF_MEMORY && make_room(gpu)) continue;
-    return exhausted(gpu, result, call, bytes, limit, shortage) ? nullptr : segment.release();
-  }
+  std::unique_ptr<T> segment;
+  const char* call = "";
+  const auto result = make_with_room(gpu, [&] {
+    segment = std::make_unique<T>(gpu, info, bytes);
+    return take_memory(*segment, call);
+  });
+  return exhausted(gpu, result, call, bytes, limit, shortage) ? nullptr : segment.release();
 }
 
 // Make the allocation a point of the timeline, so that streams that use the memory elsewhere can wait for it. If that

@@ -3,6 +3,7 @@
 // Memory from the driver, with one class for each way of giving it back.
 
 #include "device.hpp"
+#include "driver_pools.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/segment.hpp"
 
@@ -62,6 +63,17 @@ class VmmSegment final : public GpuSegment {
 
 /// Have the driver free memory that nobody uses any more. True when there was some.
 bool make_room(Gpu& gpu) noexcept;
+/// Call `make`, and again while memory is exhausted and there is room to make, a few times at most. Return its result.
+template <class Make>
+CUresult make_with_room(Gpu& gpu, Make make) {
+  constexpr int most = 4;
+  for (int i = 0;; ++i) {
+    const auto ended = gpu.pools().ended();  // read first, because pools may end meanwhile
+    const auto result = make();
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || i == most) return result;
+    if (!make_room(gpu) && gpu.pools().ended() == ended) return result;
+  }
+}
 /// Return whether memory is exhausted; if so, fill `shortage`. Throws for failures of other sorts.
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage);
 

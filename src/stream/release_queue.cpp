@@ -21,7 +21,7 @@ bool& releasing() noexcept { return sync::flag_of_thread<Release>(); }
 constinit sync::Mutex queues_mutex;
 constinit ReleaseState* first_queue = nullptr;
 
-const ForkStep step(6, [](spi::ForkMoment moment) noexcept { hold_across_fork(queues_mutex, moment); });
+const ForkStep queues_step(6, [](spi::ForkMoment moment) noexcept { hold_across_fork(queues_mutex, moment); });
 
 }  // namespace
 
@@ -110,6 +110,10 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     return false;
   }
 
+  [[nodiscard]] bool awaits_any() noexcept {
+    const Lock lock(mutex);
+    return !releasing() && (ready.first || first_awaited());
+  }
   bool settle(bool waits) noexcept;
   [[nodiscard]] const Release* first_awaited() const noexcept;
 
@@ -256,6 +260,16 @@ void ReleaseQueue::drain(ReleaseState& state) {
 }
 
 bool ReleaseQueue::settle() noexcept { return state_->settle(true); }
+
+bool ReleaseQueue::settle_within(std::chrono::nanoseconds most) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + most;
+  for (unsigned round = 0; !settle(); ++round) {
+    if (!state_->awaits_any() || Clock::now() >= deadline) return false;
+    sync::pause(round);
+  }
+  return true;
+}
 
 namespace {
 

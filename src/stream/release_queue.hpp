@@ -4,6 +4,7 @@
 // because giving memory back to a driver may block, and so may a user's function. Each owner of releases has a queue of
 // its own, so that it never waits for the releases of another owner.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -66,6 +67,8 @@ class ReleaseQueue {
   /// Run the releases whose points have passed, and wait for those that other threads are running. Return true when
   /// there were any.
   bool settle() noexcept;
+  /// As settle(), but if no release is ready, wait for one, no longer than `most`.
+  bool settle_within(std::chrono::nanoseconds most) noexcept;
 
  private:
   friend void drain_releases(const spi::DeviceState& device) noexcept;

@@ -142,6 +142,33 @@ TEST_F(DriverPools, WhatTheyKeepIsThereForOthersBeforeMemoryRunsOut) {
   EXPECT_TRUE(paged->try_allocate(bytes / 2 + bytes / 4, stream).has_value());
 }
 
+// A pool without handles holds its memory until its frees are complete. An allocation that would fail waits for that,
+// but not for ever.
+TEST_F(DriverPools, GiveAllTheirMemoryBackWhenTheyEnd) {
+  constexpr int tries = 10;  // because a slow machine may use up the time for which an allocation waits
+  const Stream stream(gpu()), held(gpu());
+  bool waited = false;
+  for (int i = 0; i < tries && !waited; ++i) {
+    ResourcePtr ends = cuda::make_async_resource(gpu());
+    const auto next = cuda::make_async_resource(gpu());
+    std::optional<Buffer> all;
+    for (std::size_t most = gpu().total_memory(); !all; most -= most / 8) all = ends->try_allocate(most, held);
+    const std::size_t most_of_it = all->size() / 4 * 3;
+    held.synchronize();
+    Busy busy(cuda::native(held));
+    all.reset();
+    ends.reset();
+    auto fits = [&] { return next->try_allocate(most_of_it, stream).has_value(); };
+    if (i == 0) EXPECT_FALSE(fits()) << "the stream still works";
+    auto fits_later = std::async(std::launch::async, fits);
+    EXPECT_EQ(fits_later.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+    busy.release();
+    waited = fits_later.get();
+    held.synchronize();
+  }
+  EXPECT_TRUE(waited);
+}
+
 // Drivers crash when two threads synchronize after a pool was destroyed with frees to come.
 TEST_F(DriverPools, EndAfterTheirFrees) {
   constexpr int rounds = 300;
