@@ -31,7 +31,7 @@ void Background::work() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;
-    const bool more = arrived_.wait_for(lock, detail::linger.load(), [&] { return !jobs_.empty(); });
+    const bool more = arrived_.wait_for(lock, weir::detail::linger.load(), [&] { return !jobs_.empty(); });
     --idle_;
     if (!more) break;
     auto job = std::move(jobs_.front());

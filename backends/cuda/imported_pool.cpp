@@ -81,7 +81,7 @@ namespace {
 
 PoolImports& pool_imports() { return weir::detail::never_ends<PoolImports>(); }
 
-const weir::detail::ForkStep step(3, [](spi::ForkMoment moment) noexcept { pool_imports().fork(moment); });
+const weir::detail::ForkStep pool_imports_step(3, [](spi::ForkMoment moment) noexcept { pool_imports().fork(moment); });
 
 /// Memory of another process, as long as one of its buffers here exists.
 class ImportedSegment final : public GpuSegment {

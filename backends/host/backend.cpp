@@ -13,8 +13,6 @@
 namespace weir::host {
 namespace {
 
-constexpr std::int32_t dlpack_cpu = 1;
-
 // Return the kernel's boot id. Two processes that read the same id share this memory.
 Uuid boot_id() {
   Uuid uuid;

@@ -14,7 +14,6 @@
 namespace weir::host {
 namespace {
 
-constexpr std::int32_t dlpack_cpu = 1;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 class HostSegment : public spi::Segment {

@@ -2,10 +2,14 @@
 #pragma once
 // Host memory: ordinary, in a sealed memfd, or somebody else's.
 
+#include <cstdint>
+
 #include "weir/spi/backend.hpp"
 
 namespace weir::host {
 
+/// DLPack's kDLCPU.
+inline constexpr std::int32_t dlpack_cpu = 1;
 /// A bit of SegmentRequest::flags, for pageable memory.
 inline constexpr std::uint64_t huge_pages = 1;
 /// A bit of SegmentRequest::flags, for shared memory: no process but this one can ever write it.

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t seed_bytes = 4096;  // of an eight-byte pattern; larger fills double it on the device
 
-Memory& memory_of(const spi::Location& place) { return static_cast<Memory&>(*place.segment); }
-
 // A pattern, and the same pattern as it appears `by` bytes further on.
 struct Pattern {
   std::array<std::byte, 8> bytes{};

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t regions_at_once = 4096;  // of one copy command
 
-Memory& memory_of(const spi::Location& place) { return static_cast<Memory&>(*place.segment); }
-
 // Return whether a shader is faster for rows of so many units. On a processor it takes as long for each unit as a copy
 // of the driver takes for some 8.
 bool is_for_shaders(const PhysicalDevice& device, std::size_t rows, std::size_t units_each) {

@@ -6,6 +6,7 @@
 
 #include "driver.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/location.hpp"
 
 namespace weir::vulkan {
 
@@ -76,5 +77,8 @@ class Memory final : public spi::Segment {
   VkBufferUsageFlags extra_usage_ = 0;
   std::uint32_t type_bits_ = 0;
 };
+
+/// Return the memory in which a copy reads or writes.
+inline Memory& memory_of(const spi::Location& place) { return static_cast<Memory&>(*place.segment); }
 
 }  // namespace weir::vulkan

@@ -128,7 +128,7 @@ void fill(const Buffer& self, nb::handle value, const Stream& stream, const std:
 
 /// Return a copy of the bytes, ordered after all recorded uses. Memory that the host cannot reach is copied on a stream
 /// of its own.
-nb::bytes bytes_of(const Buffer& self) {
+nb::bytes contents_of(const Buffer& self) {
   const Buffer src = owner_of(self, "Buffer.__bytes__");
   const auto out = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(src.size())));
   if (!out) throw nb::python_error();
@@ -337,7 +337,7 @@ void bind_buffers(nb::module_& m) {
       .def("__len__", &Buffer::size)
       .def(
           "__bool__", [](const Buffer&) { return true; }, "True, also for zero bytes: `if` tells a Buffer from None.")
-      .def("__bytes__", &bytes_of,
+      .def("__bytes__", &contents_of,
            "A copy of the bytes, once everything that uses them is complete. Blocks until then.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Buffer& b, nb::args) { close(b, nullptr); })

@@ -22,7 +22,7 @@ namespace {
 using ipc::Channel;
 using std::chrono::milliseconds;
 
-std::span<const std::byte> bytes_of(nb::bytes payload) {
+std::span<const std::byte> payload_of(nb::bytes payload) {
   return {reinterpret_cast<const std::byte*>(payload.c_str()), payload.size()};
 }
 
@@ -30,7 +30,7 @@ void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::byte
           std::optional<double> timeout) {
   const Buffer mine = buffer.share();  // another thread may close the Python object meanwhile
   attempt_with(Patience(timeout),
-               [&](milliseconds now) { channel.send(mine, stream, bytes_of(payload), now, access_of(read_only)); });
+               [&](milliseconds now) { channel.send(mine, stream, payload_of(payload), now, access_of(read_only)); });
 }
 
 std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*, nb::bytes>>& parcels,
@@ -38,7 +38,7 @@ std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*
   std::vector<ipc::Parcel> mine;
   mine.reserve(parcels.size());
   for (const auto& [buffer, payload] : parcels) {
-    const auto bytes = bytes_of(payload);
+    const auto bytes = payload_of(payload);
     mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}, access_of(read_only)});
   }
   const Patience patience(timeout);
@@ -66,7 +66,7 @@ nb::tuple pair(std::uint32_t window) {
   return nb::make_tuple(Channel(std::move(one), {window}), Channel(std::move(other), {window}));
 }
 
-void close(Channel& channel) {
+void close_channel(Channel& channel) {
   without_gil([&] { channel.close(); });
 }
 
@@ -109,9 +109,9 @@ void bind_channels(nb::module_& ipc) {
            "Return the next buffer that the peer sent, usable on `stream`, and its payload. `timeout` in seconds; "
            "Ctrl-C ends the wait. Raises Error: timed_out, peer_gone, corrupt_descriptor.")
       .def_prop_ro("stats", &Channel::stats, "Counts of both directions.")
-      .def("close", &close, "Send and receive nothing any more. What was lent and borrowed stays valid.")
+      .def("close", &close_channel, "Send and receive nothing any more. What was lent and borrowed stays valid.")
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](Channel& channel, const nb::args&) { close(channel); });
+      .def("__exit__", [](Channel& channel, const nb::args&) { close_channel(channel); });
 }
 
 }  // namespace weir::python

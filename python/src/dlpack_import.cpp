@@ -19,7 +19,7 @@
 namespace weir::python {
 namespace {
 
-bool is_cuda(int type) { return type == kDLCUDA || type == kDLCUDAManaged; }
+bool is_cuda_memory(int type) { return type == kDLCUDA || type == kDLCUDAManaged; }
 
 Stream stream_for(nb::handle stream, DlpackDevice device) {
   if (!stream.is_none()) return nb::cast<Stream>(stream);
@@ -131,7 +131,7 @@ bool is_array_of_numpy(nb::handle object) {
 
 Consumer consumer_for(nb::handle stream, DlpackDevice device) {
   Consumer consumer{stream_for(stream, device), {}, {}};
-  if (!is_cuda(device.type)) return consumer;
+  if (!is_cuda_memory(device.type)) return consumer;
   consumer.handle = cuda_stream_handle(consumer.stream);
   if (!consumer.handle) {
     consumer.producer_side = stream_for(nb::none(), device);

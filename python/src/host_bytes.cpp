@@ -13,7 +13,7 @@
 namespace weir::python {
 namespace {
 
-HostBytes bytes_of(nb::handle object, int access) {
+HostBytes host_bytes_of(nb::handle object, int access) {
   nb::object view = nb::steal(PyMemoryView_GetContiguous(object.ptr(), access, 'C'));
   if (!view) throw nb::python_error();
   Py_buffer buffer;
@@ -75,8 +75,8 @@ int answer(PyObject* self, Py_buffer* view, F&& f) noexcept {
 
 }  // namespace
 
-HostBytes readable(nb::handle object) { return bytes_of(object, PyBUF_READ); }
-HostBytes writable(nb::handle object) { return bytes_of(object, PyBUF_WRITE); }
+HostBytes readable(nb::handle object) { return host_bytes_of(object, PyBUF_READ); }
+HostBytes writable(nb::handle object) { return host_bytes_of(object, PyBUF_WRITE); }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   return answer(self, view, [&] {

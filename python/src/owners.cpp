@@ -11,13 +11,13 @@
 namespace weir::python {
 namespace {
 
-struct Call {
+struct PendingCall {
   void (*function)(void*);
   void* argument;
-  Call* next = nullptr;
+  PendingCall* next = nullptr;
 };
 
-std::atomic<Call*> pending{nullptr};
+std::atomic<PendingCall*> pending{nullptr};
 
 /// The stable ABI has no name for this question. Every Python answers it so far; without an answer, calls are made
 /// later.
@@ -31,7 +31,7 @@ bool holds_the_gil() noexcept {
 void call_with_gil(void (*function)(void*), void* argument) noexcept {
   if (!Py_IsInitialized()) return;
   if (holds_the_gil()) return function(argument);
-  auto* const call = new (std::nothrow) Call{function, argument};
+  auto* const call = new (std::nothrow) PendingCall{function, argument};
   if (!call)
     return report({std::make_error_code(std::errc::not_enough_memory), "giving up an object of Python",
                    "there is no memory to remember it for a thread with the GIL, so it is never given up"});
@@ -43,9 +43,9 @@ void call_with_gil(void (*function)(void*), void* argument) noexcept {
 }
 
 void make_pending_calls() noexcept {
-  Call* call = pending.exchange(nullptr, std::memory_order_acquire);
+  PendingCall* call = pending.exchange(nullptr, std::memory_order_acquire);
   while (call) {
-    const std::unique_ptr<Call> mine{call};
+    const std::unique_ptr<PendingCall> mine{call};
     call = call->next;
     mine->function(mine->argument);
   }

@@ -25,7 +25,7 @@ using ipc::RingConsumer;
 using ipc::RingProducer;
 using std::chrono::milliseconds;
 
-std::vector<std::byte> bytes_of(nb::bytes payload) {
+std::vector<std::byte> copy_of(nb::bytes payload) {
   const auto* const data = reinterpret_cast<const std::byte*>(payload.c_str());
   return {data, data + payload.size()};
 }
@@ -57,7 +57,7 @@ std::uint64_t publish_all(RingProducer& ring, const std::vector<std::pair<nb::ob
                           const Stream& stream) {
   std::vector<ipc::Parcel> parcels;
   parcels.reserve(frames.size());
-  for (const auto& [slot, payload] : frames) parcels.push_back({slot_of(slot).share(), bytes_of(payload)});
+  for (const auto& [slot, payload] : frames) parcels.push_back({slot_of(slot).share(), copy_of(payload)});
   const std::uint64_t first = without_gil([&] { return ring.publish(parcels, stream); });
   for (const auto& [slot, payload] : frames) slot_of(slot).close();
   return first;

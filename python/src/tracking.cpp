@@ -18,7 +18,7 @@ std::vector<std::uintptr_t> stack_of(const TrackedBuffer& buffer) {
 }
 
 /// Return the line about a buffer. Looking names up takes a while.
-std::string text_of(const TrackedBuffer& buffer) {
+std::string line_about(const TrackedBuffer& buffer) {
   return without_gil([&] { return buffer.to_string(); });
 }
 
@@ -32,7 +32,7 @@ void bind_tracking(nb::module_& m) {
       .def_ro("stream", &TrackedBuffer::stream, "Stream.id of the allocation stream")
       .def_prop_ro("stack", &stack_of,
                    "return addresses of native code, innermost first; empty unless `stack_depth` asked for them")
-      .def("__str__", &text_of)
+      .def("__str__", &line_about)
       .def("__repr__", [](const TrackedBuffer& b) {
         return "<weir.TrackedBuffer " + std::to_string(b.number) + ", " + std::to_string(b.bytes) + " bytes>";
       });

@@ -203,7 +203,7 @@ class Closer {
 Closer& closer() { return never_ends<Closer>(); }
 
 // Last, because a thread that holds another lock may hand a file over.
-const ForkStep step(ForkStep::last, [](spi::ForkMoment moment) noexcept { closer().fork(moment); });
+const ForkStep closer_step(ForkStep::last, [](spi::ForkMoment moment) noexcept { closer().fork(moment); });
 
 }  // namespace
 

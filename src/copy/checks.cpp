@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/refuse.hpp"
 #include "copy/overlap.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -14,10 +15,6 @@ namespace weir::detail {
 namespace {
 
 std::string bytes_of(std::size_t bytes) { return std::to_string(bytes) + " bytes"; }
-
-[[noreturn]] void refuse(const char* operation, const std::string& why) {
-  throw Error(Errc::invalid_argument, std::string(operation) + ": " + why);
-}
 
 // Return how far `b` is behind `a` in the same memory, or nothing when they are known to be in different memory.
 // Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's

@@ -42,7 +42,7 @@ Cache& cache() noexcept { return never_ends<Cache>(); }
 
 constinit DeviceQueues returning;  // staging memory on its way back to the cache
 
-const ForkStep step(4, [](spi::ForkMoment moment) noexcept {
+const ForkStep staging_step(4, [](spi::ForkMoment moment) noexcept {
   hold_across_fork(cache().mutex, moment);
   returning.fork(moment);
 });

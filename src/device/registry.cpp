@@ -84,7 +84,7 @@ void abandon(Slot& slot, const BackendEntry& entry) {
   finish(slot, Slot::done);
 }
 
-const ForkStep step(8, [](spi::ForkMoment moment) noexcept {
+const ForkStep registry_step(8, [](spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return slots_mutex.lock();
   const auto entries = backend_entries();
   for (std::size_t i = 0; moment == spi::ForkMoment::child && i < entries.size(); ++i) abandon(slots.at(i), entries[i]);

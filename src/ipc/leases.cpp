@@ -111,7 +111,7 @@ class Leases final : public Attendant {
 
 Leases& leases() { return never_ends<Leases>(); }
 
-const ForkStep step(0, [](spi::ForkMoment moment) noexcept { leases().fork(moment); });
+const ForkStep leases_step(0, [](spi::ForkMoment moment) noexcept { leases().fork(moment); });
 
 }  // namespace
 

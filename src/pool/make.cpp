@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/alignment.hpp"
+#include "base/refuse.hpp"
 #include "memory/handle.hpp"
 #include "pool/pool_resource.hpp"
 #include "weir/error.hpp"
@@ -59,20 +60,18 @@ void PoolResource::reserve_addresses() {
 
 namespace {
 
-void refuse(const std::string& why) { throw Error(Errc::invalid_argument, "make_pool: " + why); }
-
 void check(const PoolOptions& options) {
   constexpr std::size_t largest_alignment = std::size_t{2} << 20;
-  if (options.segment_bytes == 0) refuse("segments of no bytes");
+  if (options.segment_bytes == 0) detail::refuse("make_pool", "segments of no bytes");
   if (options.segment_bytes > pool::most_bytes) {
-    refuse("segments of " + std::to_string(options.segment_bytes) + " bytes; the most is " +
+    detail::refuse("make_pool", "segments of " + std::to_string(options.segment_bytes) + " bytes; the most is " +
            std::to_string(pool::most_bytes));
   }
   if (!(options.growth >= 0 && options.growth <= 1)) {
-    refuse("growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
+    detail::refuse("make_pool", "growth by " + std::to_string(options.growth) + " of what there is; it is from 0 to 1");
   }
   if (options.patience < std::chrono::nanoseconds{0}) {
-    refuse("patience of " + std::to_string(options.patience.count()) + " ns; 0 is none");
+    detail::refuse("make_pool", "patience of " + std::to_string(options.patience.count()) + " ns; 0 is none");
   }
   if (!detail::can_align(options.alignment, largest_alignment)) {
     detail::refuse_alignment("make_pool", options.alignment, largest_alignment);
@@ -82,7 +81,7 @@ void check(const PoolOptions& options) {
 }  // namespace
 
 PoolPtr make_pool(ResourcePtr upstream, const PoolOptions& options) {
-  if (!upstream) refuse("there is no upstream");
+  if (!upstream) detail::refuse("make_pool", "there is no upstream");
   check(options);
   if (options.exportable && !upstream->is_exportable()) {
     throw Error(Errc::unsupported, "make_pool: an exportable pool over " + upstream->name() +

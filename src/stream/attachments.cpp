@@ -13,7 +13,7 @@ namespace {
 // it. The list of a stream only grows, so attached() reads it without a lock.
 constinit sync::Mutex attachments_mutex;
 
-const detail::ForkStep step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });
+const detail::ForkStep attachments_step(1, [](spi::ForkMoment moment) noexcept { detail::hold_across_fork(attachments_mutex, moment); });
 
 }  // namespace
 

@@ -46,7 +46,7 @@ class SegmentRelease final : public Release {
 // For memory that its resource does not count any more.
 constinit DeviceQueues left_queues;
 
-const ForkStep step(5, [](spi::ForkMoment moment) noexcept { left_queues.fork(moment); });
+const ForkStep left_queues_step(5, [](spi::ForkMoment moment) noexcept { left_queues.fork(moment); });
 
 }  // namespace
 

@@ -27,7 +27,7 @@ void report_no_thread(std::error_code why) noexcept {
   }
 }
 
-const ForkStep step(7, [](spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); });
+const ForkStep watcher_step(7, [](spi::ForkMoment moment) noexcept { Watcher::get().fork(moment); });
 
 }  // namespace
 

@@ -5,19 +5,17 @@
 #include <string>
 #include <utility>
 
+#include "base/refuse.hpp"
 #include "copy/checks.hpp"
-#include "weir/error.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "HostMirror: " + message); }
-
 void check_side(const Buffer& buffer) {
   (void)detail::open_operand("HostMirror", buffer);
-  if (buffer.is_read_only()) refuse("the memory is read-only");
+  if (buffer.is_read_only()) detail::refuse("HostMirror", "the memory is read-only");
 }
 
 // Memory for uploads is slow to read, and what is mapped on a device may be.
@@ -51,10 +49,11 @@ HostMirror::HostMirror(Buffer&& device, Buffer&& host) {
   check_side(device);
   check_side(host);
   if (device.size() != host.size())
-    refuse("the device's side has " + std::to_string(device.size()) + " bytes, the host's " +
+    detail::refuse("HostMirror", "the device's side has " + std::to_string(device.size()) + " bytes, the host's " +
            std::to_string(host.size()));
   if (!host.is_host_accessible())
-    refuse("the host cannot reach " + std::string(to_string(host.kind())) + " memory of " + host.device().id());
+    detail::refuse("HostMirror",
+                   "the host cannot reach " + std::string(to_string(host.kind())) + " memory of " + host.device().id());
   device_ = std::move(device);
   host_ = std::move(host);
 }
@@ -90,10 +89,11 @@ bool HostMirror::check(const char* operation, std::size_t offset, std::size_t by
 std::byte* HostMirror::host_bytes(std::size_t size, std::size_t alignment) const {
   (void)detail::open_operand("HostMirror::span", host_);
   if (host_.size() % size != 0)
-    refuse(std::to_string(host_.size()) + " bytes are not a whole number of elements of " + std::to_string(size));
+    detail::refuse("HostMirror", std::to_string(host_.size()) + " bytes are not a whole number of elements of " +
+                                     std::to_string(size));
   std::byte* const first = host_.host_data();
   if (reinterpret_cast<std::uintptr_t>(first) % alignment != 0)
-    refuse("the memory is not aligned to " + std::to_string(alignment) + " bytes");
+    detail::refuse("HostMirror", "the memory is not aligned to " + std::to_string(alignment) + " bytes");
   return first;
 }
 

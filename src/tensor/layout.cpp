@@ -4,28 +4,26 @@
 #include <algorithm>
 #include <limits>
 
-#include "weir/error.hpp"
+#include "base/refuse.hpp"
 
 namespace weir {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "Layout: " + message); }
-
 std::int64_t times(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t product;
-  if (__builtin_mul_overflow(a, b, &product)) refuse(std::string(what) + " overflows 64 bits");
+  if (__builtin_mul_overflow(a, b, &product)) detail::refuse("Layout", std::string(what) + " overflows 64 bits");
   return product;
 }
 
 std::int64_t plus(std::int64_t a, std::int64_t b) {
   std::int64_t sum;
-  if (__builtin_add_overflow(a, b, &sum)) refuse("the extent overflows 64 bits");
+  if (__builtin_add_overflow(a, b, &sum)) detail::refuse("Layout", "the extent overflows 64 bits");
   return sum;
 }
 
 void check_extents(const std::vector<std::int64_t>& shape) {
   for (const auto extent : shape) {
-    if (extent < 0) refuse("extent " + std::to_string(extent) + " is negative");
+    if (extent < 0) detail::refuse("Layout", "extent " + std::to_string(extent) + " is negative");
   }
 }
 
@@ -87,10 +85,11 @@ bool Layout::is_compact() const noexcept {
 std::size_t Layout::bytes_needed() const {
   check_extents(shape);
   if (strides.size() != shape.size()) {
-    refuse(std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " dimensions");
+    detail::refuse("Layout",
+                   std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " dimensions");
   }
   if (dtype.bits == 0 || dtype.lanes == 0 || (std::size_t{dtype.bits} * dtype.lanes) % 8 != 0) {
-    refuse("elements of type " + dtype.to_string() +
+    detail::refuse("Layout", "elements of type " + dtype.to_string() +
            " are not whole bytes, which offsets and strides count; let an element have several lanes that fill bytes");
   }
   if (elements() == 0) return 0;
@@ -101,11 +100,12 @@ std::size_t Layout::bytes_needed() const {
     (reach < 0 ? lowest : highest) = plus(reach < 0 ? lowest : highest, reach);
   }
   const auto item = static_cast<std::int64_t>(dtype.bytes());
-  if (byte_offset > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) refuse("byte offset overflows");
+  if (byte_offset > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()))
+    detail::refuse("Layout", "byte offset overflows");
   const auto begin = plus(static_cast<std::int64_t>(byte_offset), times(lowest, item, "the extent"));
   if (begin < 0) {
     const auto below = -static_cast<std::uint64_t>(begin);
-    refuse("elements lie " + std::to_string(below) + " bytes before the beginning of the buffer");
+    detail::refuse("Layout", "elements lie " + std::to_string(below) + " bytes before the beginning of the buffer");
   }
   const auto end = plus(static_cast<std::int64_t>(byte_offset), times(plus(highest, 1), item, "the extent"));
   return static_cast<std::size_t>(end);

@@ -5,14 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "base/refuse.hpp"
 #include "weir/error.hpp"
 
 namespace weir {
 namespace {
-
-[[noreturn]] void refuse(const char* operation, const std::string& message) {
-  throw Error(Errc::invalid_argument, std::string("MirroredBuffer") + operation + ": " + message);
-}
 
 std::vector<ResourcePtr> plain_resources(std::span<const Stream> streams) {
   std::vector<ResourcePtr> resources;
@@ -27,10 +24,11 @@ MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams)
 
 MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams, std::span<const ResourcePtr> resources)
     : bytes_(bytes), streams_(std::move(streams)) {
-  if (streams_.empty()) refuse("", "there is no stream");
+  if (streams_.empty()) detail::refuse("MirroredBuffer", "there is no stream");
   if (resources.size() != streams_.size())
-    refuse("", std::to_string(resources.size()) + " resources for " + std::to_string(streams_.size()) + " streams");
-  if (std::ranges::find(resources, nullptr) != resources.end()) refuse("", "a resource is null");
+    detail::refuse("MirroredBuffer",
+                   std::to_string(resources.size()) + " resources for " + std::to_string(streams_.size()) + " streams");
+  if (std::ranges::find(resources, nullptr) != resources.end()) detail::refuse("MirroredBuffer", "a resource is null");
   copies_.reserve(streams_.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) copies_.push_back(resources[i]->allocate(bytes, streams_[i]));
 }
@@ -110,7 +108,8 @@ void MirroredBuffer::close() noexcept {
 
 void MirroredBuffer::check(const char* operation, std::size_t index) const {
   if (index < copies_.size()) return;
-  refuse(operation, "there is no copy " + std::to_string(index) + "; there are " + std::to_string(copies_.size()));
+  detail::refuse(std::string("MirroredBuffer") + operation,
+                 "there is no copy " + std::to_string(index) + "; there are " + std::to_string(copies_.size()));
 }
 
 void MirroredBuffer::check_open(const char* operation) const {
@@ -121,7 +120,8 @@ void MirroredBuffer::check_open(const char* operation) const {
 
 void MirroredBuffer::check_size(const char* operation, std::size_t given, std::size_t expected) const {
   if (given == expected) return;
-  refuse(operation, std::to_string(given) + " bytes were given, " + std::to_string(expected) + " are needed");
+  detail::refuse(std::string("MirroredBuffer") + operation,
+                 std::to_string(given) + " bytes were given, " + std::to_string(expected) + " are needed");
 }
 
 }  // namespace weir

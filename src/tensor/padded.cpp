@@ -5,18 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/refuse.hpp"
 #include "tensor/text.hpp"
-#include "weir/error.hpp"
 #include "weir/layout.hpp"
 
 namespace weir {
 namespace {
 
 using Extents = std::vector<std::int64_t>;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(Errc::invalid_argument, "Layout::padded: " + message);
-}
 
 // Return the extents by which each stride is a multiple of the next one. Dimensions of one index take no stride, so
 // theirs may be anything: with `skip`, no such stride is looked at.
@@ -45,14 +41,15 @@ std::optional<Extents> extents_between(const Layout& layout, bool skip) {
 Layout Layout::padded(DType dtype, std::vector<std::int64_t> shape, const std::vector<std::int64_t>& padded_shape,
                       std::size_t byte_offset) {
   if (shape.size() != padded_shape.size()) {
-    refuse("shape " + detail::text_of(shape) + " and padded shape " + detail::text_of(padded_shape) +
-           " have different numbers of dimensions");
+    detail::refuse("Layout::padded", "shape " + detail::text_of(shape) + " and padded shape " +
+                                         detail::text_of(padded_shape) + " have different numbers of dimensions");
   }
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0)
-      refuse("extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) + " is negative");
+      detail::refuse("Layout::padded",
+                     "extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) + " is negative");
     if (shape[i] <= padded_shape[i]) continue;
-    refuse("extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) +
+    detail::refuse("Layout::padded", "extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) +
            " is larger than its padded extent " + std::to_string(padded_shape[i]));
   }
   Layout layout = compact(dtype, padded_shape, byte_offset);

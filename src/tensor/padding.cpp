@@ -5,19 +5,17 @@
 #include <numeric>
 #include <string>
 
+#include "base/refuse.hpp"
 #include "weir/error.hpp"
 
 namespace weir {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(Errc::invalid_argument, "PaddingNeeds: " + message);
-}
-
 std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
   std::int64_t multiple;
   if (__builtin_mul_overflow(a / std::gcd(a, b), b, &multiple)) {
-    refuse("the common multiple of " + std::to_string(a) + " and " + std::to_string(b) + " overflows 64 bits");
+    detail::refuse("PaddingNeeds",
+                   "the common multiple of " + std::to_string(a) + " and " + std::to_string(b) + " overflows 64 bits");
   }
   return multiple;
 }
@@ -27,24 +25,25 @@ std::int64_t round_up(std::int64_t extent, std::int64_t multiple) {
   if (beyond == 0) return extent;
   std::int64_t rounded;
   if (__builtin_add_overflow(extent, multiple - beyond, &rounded)) {
-    refuse("extent " + std::to_string(extent) + ", rounded up to a multiple of " + std::to_string(multiple) +
-           ", overflows 64 bits");
+    detail::refuse("PaddingNeeds", "extent " + std::to_string(extent) + ", rounded up to a multiple of " +
+                                       std::to_string(multiple) + ", overflows 64 bits");
   }
   return rounded;
 }
 
 void check(const PaddingNeeds& needs) {
-  if (needs.size < 0) refuse("size " + std::to_string(needs.size) + " is negative");
+  if (needs.size < 0) detail::refuse("PaddingNeeds", "size " + std::to_string(needs.size) + " is negative");
   for (const auto multiple : {needs.multiple_of, needs.aligned_to})
-    if (multiple < 1) refuse("multiple " + std::to_string(multiple) + " is less than 1");
+    if (multiple < 1) detail::refuse("PaddingNeeds", "multiple " + std::to_string(multiple) + " is less than 1");
 }
 
 std::int64_t least_of(const PaddingNeeds& needs) {
   check(needs);
   const auto least = round_up(std::max(needs.size, needs.at_least), needs.multiple_of);
   if (needs.exact && least != needs.size) {
-    refuse("size " + std::to_string(needs.size) + " must stay as it is, and must be padded to at least " +
-           std::to_string(needs.at_least) + " and a multiple of " + std::to_string(needs.multiple_of));
+    detail::refuse("PaddingNeeds",
+                   "size " + std::to_string(needs.size) + " must stay as it is, and must be padded to at least " +
+                       std::to_string(needs.at_least) + " and a multiple of " + std::to_string(needs.multiple_of));
   }
   return least;
 }
@@ -54,7 +53,8 @@ std::int64_t least_of(const PaddingNeeds& needs) {
 PaddingNeeds PaddingNeeds::unite(const PaddingNeeds& other) const {
   check(*this);
   check(other);
-  if (size != other.size) refuse("sizes " + std::to_string(size) + " and " + std::to_string(other.size) + " differ");
+  if (size != other.size)
+    detail::refuse("PaddingNeeds", "sizes " + std::to_string(size) + " and " + std::to_string(other.size) + " differ");
   const PaddingNeeds both{size, std::max(at_least, other.at_least), common_multiple(multiple_of, other.multiple_of),
                           common_multiple(aligned_to, other.aligned_to), exact || other.exact};
   (void)least_of(both);

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/refuse.hpp"
 #include "tensor/text.hpp"
-#include "weir/error.hpp"
 #include "weir/layout.hpp"
 
 namespace weir {
@@ -14,12 +14,10 @@ namespace {
 using detail::text_of;
 using Extents = std::vector<std::int64_t>;
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Errc::invalid_argument, "Layout::" + message); }
-
 void check_dimension(const char* what, std::size_t dimension, const Layout& layout) {
   (void)layout.bytes_needed();
   if (dimension >= layout.shape.size())
-    refuse(std::string(what) + ": dimension " + std::to_string(dimension) + " of " +
+    detail::refuse(std::string("Layout::") + what, "dimension " + std::to_string(dimension) + " of " +
            std::to_string(layout.shape.size()));
 }
 
@@ -44,8 +42,8 @@ std::int64_t position(std::optional<std::int64_t> given, std::int64_t extent, st
 // Fill in the extent that is -1, if there is one, and check the number of elements.
 void complete(Extents& shape, std::int64_t elements, const Layout& from) {
   const auto fail = [&] {
-    refuse("reshape: " + std::to_string(elements) + " elements of shape " + text_of(from.shape) + " have no shape " +
-           text_of(shape));
+    detail::refuse("Layout::reshape", std::to_string(elements) + " elements of shape " + text_of(from.shape) +
+                                          " have no shape " + text_of(shape));
   };
   const auto unknown = std::ranges::find(shape, -1);
   if (unknown != shape.end()) {
@@ -62,7 +60,7 @@ void complete(Extents& shape, std::int64_t elements, const Layout& from) {
 
 Layout Layout::slice(std::size_t dimension, const Slice& range) const {
   check_dimension("slice", dimension, *this);
-  if (range.step == 0) refuse("slice: the step is 0");
+  if (range.step == 0) detail::refuse("Layout::slice", "the step is 0");
   const bool forward = range.step > 0;
   const auto extent = shape[dimension];
   const std::int64_t lowest = forward ? 0 : -1, highest = forward ? extent : extent - 1;
@@ -83,7 +81,7 @@ Layout Layout::at(std::size_t dimension, std::int64_t index) const {
   const auto extent = shape[dimension];
   const auto from_beginning = index < 0 ? index + extent : index;
   if (from_beginning < 0 || from_beginning >= extent)
-    refuse("at: index " + std::to_string(index) + " of " + std::to_string(extent));
+    detail::refuse("Layout::at", "index " + std::to_string(index) + " of " + std::to_string(extent));
   Layout part = *this;
   if (elements() != 0) move_to(part, dimension, from_beginning);
   part.shape.erase(part.shape.begin() + static_cast<std::ptrdiff_t>(dimension));
@@ -102,7 +100,7 @@ Layout Layout::permute(const std::vector<std::size_t>& dimensions) const {
     other.strides.push_back(strides[dimension]);
   }
   if (other.shape.size() != shape.size() || dimensions.size() != shape.size())
-    refuse("permute: not each of " + std::to_string(shape.size()) + " dimensions is named once");
+    detail::refuse("Layout::permute", "not each of " + std::to_string(shape.size()) + " dimensions is named once");
   return other;
 }
 
@@ -138,7 +136,7 @@ Layout Layout::reshape(std::vector<std::int64_t> wanted) const {
     }
     for (auto i = old_begin; i + 1 < old_end; ++i) {
       if (old_strides[i] != multiply(old_strides[i + 1], old_shape[i + 1]))
-        refuse("reshape: elements of shape " + text_of(shape) + " and strides " + text_of(strides) +
+        detail::refuse("Layout::reshape", "elements of shape " + text_of(shape) + " and strides " + text_of(strides) +
                " have to be copied for shape " + text_of(other.shape));
     }
     auto stride = old_strides[old_end - 1];

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -21,10 +20,6 @@
 
 namespace weir::cli {
 namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds patience{30'000};
 
 /// A folder for the sockets of one way.
 class Folder {

@@ -3,6 +3,7 @@
 // The ways of sharing that the demo shows with processes of their own. Each returns whether everybody saw the right
 // bytes; what fails is said on stderr.
 
+#include <chrono>
 #include <cstddef>
 
 #include "commands.hpp"
@@ -13,6 +14,8 @@ namespace weir::cli {
 inline constexpr std::size_t demo_frames = 32;
 inline constexpr std::size_t demo_frame_bytes = std::size_t{1} << 20;
 inline constexpr char demo_name[] = "tensor";
+/// How long a process of the demo waits for another one.
+inline constexpr std::chrono::milliseconds patience{30'000};
 
 /// Memory that other processes can open.
 struct SharedMemory {

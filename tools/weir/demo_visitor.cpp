@@ -5,7 +5,6 @@
 //   make    commit a set to the holder at PATH, say so over the socket, and wait to be killed
 #include <unistd.h>
 
-#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -15,8 +14,6 @@
 
 namespace weir::cli {
 namespace {
-
-constexpr std::chrono::milliseconds patience{30'000};
 
 bool get(const SharedMemory& memory, const std::string& path) {
   ipc::Client client(path, patience);

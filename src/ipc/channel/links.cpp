@@ -27,7 +27,7 @@ struct Links {
 
 Links& links() { return never_ends<Links>(); }
 
-const ForkStep step(9, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
+const ForkStep links_step(9, [](spi::ForkMoment moment) noexcept { hold_across_fork(links().mutex, moment); });
 
 // The watcher is asked without the lock: a failure is reported to the user's sink, which may call anything. For the same
 // reason the link that is asked has an owner here.

@@ -190,7 +190,7 @@ class Watcher final : public Attendant {
 
 Watcher& watcher() { return never_ends<Watcher>(); }
 
-const ForkStep step(10, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
+const ForkStep channels_step(10, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
 
 }  // namespace
 

@@ -15,8 +15,8 @@ enum At : std::size_t {
   at_zero_too = 14, at_offset = 16, at_bytes = 24, at_byte_offset = 32, fixed_size = 40,
 };
 constexpr std::size_t unit = 8;
-constexpr std::size_t head = 8;      // of a packet of Tensors
-constexpr std::uint16_t type = 5;    // of that message
+constexpr std::size_t record_head = 8;  // of a packet of Tensors
+constexpr std::uint16_t type = 5;       // of that message
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + unit - 1) / unit * unit; }
 
@@ -58,7 +58,7 @@ void RecordWriter::add(const Record& record) {
   const std::size_t names = fixed_size + 2 * 8 * dimensions;
   const std::size_t size = whole(names + record.name.size());
   if (packets_.empty() || size > largest_packet - packets_.back().size()) {
-    packets_.emplace_back(head);
+    packets_.emplace_back(record_head);
     put(packets_.back(), 0, type);
     count_ = 0;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/refuse.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/ring/greeting.hpp"
 #include "ipc/ring/producer.hpp"
@@ -16,30 +17,32 @@ namespace {
 
 constexpr std::size_t most_slots = 65536;
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(Errc::invalid_argument, "ipc::RingProducer: " + why); }
-
 RingOptions checked(const ResourcePtr& resource, RingOptions options) {
-  if (!resource) refuse("no resource");
+  if (!resource) detail::refuse("ipc::RingProducer", "no resource");
   if (!resource->is_exportable())
     throw Error(Errc::unsupported, "ipc::RingProducer: memory of " + resource->name() +
                                        " was not made exportable; make the resource with exportable = true");
   detail::check_access("ipc::RingProducer", resource->device().state(), options.access);
   if (options.slots < 2 || options.slots > most_slots)
-    refuse(std::to_string(options.slots) + " slots; a ring may have 2 to " + std::to_string(most_slots));
+    detail::refuse("ipc::RingProducer",
+                   std::to_string(options.slots) + " slots; a ring may have 2 to " + std::to_string(most_slots));
   if (options.per_consumer == 0 || options.per_consumer > options.slots)
-    refuse(std::to_string(options.per_consumer) + " slots per consumer; it may have 1 to all " +
-           std::to_string(options.slots));
+    detail::refuse("ipc::RingProducer", std::to_string(options.per_consumer) +
+                                            " slots per consumer; it may have 1 to all " +
+                                            std::to_string(options.slots));
   if (options.layout) {
     const std::size_t dimensions = options.layout->shape.size();
     if (dimensions > detail::ring::most_dimensions || options.layout->strides.size() != dimensions)
-      refuse("a layout of " + std::to_string(dimensions) + " dimensions and " +
+      detail::refuse("ipc::RingProducer", "a layout of " + std::to_string(dimensions) + " dimensions and " +
              std::to_string(options.layout->strides.size()) + " strides; it may have 8 of each");
     const std::size_t needed = options.layout->bytes_needed();
     if (options.slot_bytes == 0) options.slot_bytes = needed;
     if (options.slot_bytes < needed)
-      refuse("a layout of " + std::to_string(needed) + " bytes in slots of " + std::to_string(options.slot_bytes));
+      detail::refuse("ipc::RingProducer", "a layout of " + std::to_string(needed) + " bytes in slots of " +
+                                              std::to_string(options.slot_bytes));
   }
-  if (options.slot_bytes == 0) refuse("slots of 0 bytes; say slot_bytes, or a layout with elements");
+  if (options.slot_bytes == 0)
+    detail::refuse("ipc::RingProducer", "slots of 0 bytes; say slot_bytes, or a layout with elements");
   return options;
 }
 
@@ -85,7 +88,9 @@ Buffer RingProducer::acquire(const Stream& stream, std::chrono::milliseconds tim
 }
 
 Tensor RingProducer::acquire_tensor(const Stream& stream, std::chrono::milliseconds timeout) {
-  if (!layout()) refuse("acquire_tensor: the ring has no layout; use acquire, or name one in the options");
+  if (!layout())
+    detail::refuse("ipc::RingProducer",
+                   "acquire_tensor: the ring has no layout; use acquire, or name one in the options");
   return {acquire(stream, timeout), *layout()};
 }
 
