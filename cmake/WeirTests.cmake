@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # weir_add_test_binary(<name> [INCLUDES …] [SOURCES …]): a GoogleTest program that is one ctest test.
 # weir_add_child_program(<name> <source>): a program that tests start as a second process.
-# weir_share_test(<test> <program> <parts>): let so many processes share the cases of a test, so that no core waits for it.
+# weir_share_test(<test> <program> <parts> [<argument>…]): let so many processes share the cases of a test, so that no core
+# waits for it. The program has these arguments there already.
 # weir_compile_quickly(<target>): for code that nobody measures.
 # weir_set_test_properties(<test> [seconds]): time limit and sanitizer environment.
 # Every test program is in <build>/tests, its results in <build>/results/<name>.xml.
@@ -26,8 +27,7 @@ function(weir_set_test_properties test)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${environment})
 endfunction()
 
-# Tests spend their time in the library, and most of a build is the compiler's work on tests. At this level gcc warns
-# about its own std::string operator+, as with -Wrestrict (WeirWarnings.cmake).
+# At this level gcc warns about its own std::string operator+, as with -Wrestrict (WeirWarnings.cmake).
 function(weir_compile_quickly target)
   target_compile_options(${target} PRIVATE
     $<$<CONFIG:Release>:-O1> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds>)
@@ -40,6 +40,9 @@ function(_weir_precompiled_headers target)
     return()
   endif()
   set(from weir_test_headers)
+  if(target IN_LIST _weir_computing_tests)
+    set(from weir_computing_test_headers)
+  endif()
   if(NOT TARGET ${from})
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${from}.cpp" CONTENT "int main() {}\n")
     add_executable(${from} EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/${from}.cpp")
@@ -51,9 +54,17 @@ function(_weir_precompiled_headers target)
   target_precompile_headers(${target} REUSE_FROM ${from})
 endfunction()
 
+# Most tests spend their time in the library, and most of a build is the compiler's work on tests, so they are not
+# optimized. Those that compute much by themselves are, a little.
+set(_weir_computing_tests weir_unit_tests weir_random_tests random_child weir_computing_test_headers)
+
 function(_weir_test_target name)
   weir_target_options(${name})
-  weir_compile_quickly(${name})
+  if(name IN_LIST _weir_computing_tests)
+    weir_compile_quickly(${name})
+  else()
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${WEIR_TEST_BINARY_DIR}")
   target_compile_definitions(${name} PRIVATE "WEIR_CHILD_DIR=\"${WEIR_TEST_BINARY_DIR}\"")
   target_include_directories(${name} SYSTEM PRIVATE "${DLPack_INCLUDE_DIR}")
@@ -79,7 +90,7 @@ function(weir_share_test test program parts)
   foreach(part RANGE 2 ${parts})
     set(name ${test}.${part}of${parts})
     math(EXPR index "${part} - 1")
-    add_test(NAME ${name} COMMAND ${program} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
+    add_test(NAME ${name} COMMAND ${program} ${ARGN} "--gtest_output=xml:${WEIR_TEST_RESULT_DIR}/${name}.xml")
     weir_set_test_properties(${name})
     set_property(TEST ${name} PROPERTY ENVIRONMENT
       ${environment} GTEST_TOTAL_SHARDS=${parts} GTEST_SHARD_INDEX=${index})

@@ -11,6 +11,9 @@ function(weir_target_options target)
     $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wno-sign-conversion>
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
     $<$<BOOL:${WEIR_WERROR}>:-Werror>)
+  if(CMAKE_UNITY_BUILD) # files that are compiled together see the names of each other
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF

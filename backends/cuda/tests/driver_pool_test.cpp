@@ -159,7 +159,9 @@ TEST_F(DriverPools, GiveAllTheirMemoryBackWhenTheyEnd) {
     all.reset();
     ends.reset();
     auto fits = [&] { return next->try_allocate(most_of_it, stream).has_value(); };
-    if (i == 0) EXPECT_FALSE(fits()) << "the stream still works";
+    if (i == 0) {
+      EXPECT_FALSE(fits()) << "the stream still works";
+    }
     auto fits_later = std::async(std::launch::async, fits);
     EXPECT_EQ(fits_later.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
     busy.release();
