@@ -5,64 +5,48 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <utility>
 
-#include "device/registry.hpp"
 #include "ipc/file_pairs.hpp"
+#include "ipc/remote_point.hpp"
 #include "weir/error.hpp"
-#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 namespace {
 
 constexpr char purpose[] = "ready point";
 
-// A timeline with one point, on which nobody in this process puts work.
-class RemotePoint final : public spi::StreamState {
+class SocketPoint final : public RemotePoint {
  public:
-  RemotePoint(spi::DeviceState& device, spi::StrangerFd fd) : StreamState(device), fd_(std::move(fd)) {}
+  explicit SocketPoint(spi::StrangerFd fd) noexcept : fd_(std::move(fd)) {}
 
  private:
-  void do_copy(const spi::CopyOp&, std::uint64_t) override { refuse(); }
-  void do_fill(const spi::FillOp&, std::uint64_t) override { refuse(); }
-  void do_copy_region(const spi::RegionOp&, std::uint64_t) override { refuse(); }
-  void do_mark(std::uint64_t) override {}
-  void do_flush() override {}
-  std::uint64_t do_poll() override { return look(0) == WaitStatus::ready ? 1 : 0; }
-
-  WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds timeout) override {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::milliseconds longest{1000};  // poll takes an int, so a long wait is many slices
-    const bool endless = timeout.count() < 0;
-    const auto begin = Clock::now();
-    for (;;) {
-      auto slice = longest;
-      if (!endless) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(timeout - (Clock::now() - begin));
-        slice = std::clamp(left, std::chrono::milliseconds{0}, longest);
-      }
-      if (look(static_cast<int>(slice.count())) == WaitStatus::ready) return WaitStatus::ready;
-      if (slice.count() == 0) return WaitStatus::timeout;
-    }
-  }
-
   // The byte is looked for and never received, because another importer that reads from the socket can keep all readers
   // waiting.
-  WaitStatus look(int milliseconds) const {
-    pollfd entry{fd_.get(), POLLIN | POLLRDHUP, 0};
-    const int count = ::poll(&entry, 1, milliseconds);
-    if (count < 0 && errno != EINTR) fail_descriptor(purpose, "poll", errno);
-    if (count <= 0) return WaitStatus::timeout;
-    if ((entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0) return WaitStatus::ready;
+  bool is_reached() override {
+    const auto events = poll(0);
+    if (events == 0) return false;
+    if ((events & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0) return true;
     int bytes = 0;
     if (::ioctl(fd_.get(), FIONREAD, &bytes) != 0) fail_descriptor(purpose, "ioctl", errno);
-    if (bytes > 0) return WaitStatus::ready;
+    if (bytes > 0) return true;
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
-  [[noreturn]] static void refuse() { throw Error(Errc::unsupported, "a point of another process takes no work"); }
+  void sleep(std::chrono::nanoseconds most) override {
+    (void)poll(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(most).count()));
+  }
+
+  // Return what is the case by then; 0 for nothing.
+  [[nodiscard]] int poll(int milliseconds) const {
+    pollfd entry{fd_.get(), POLLIN | POLLRDHUP, 0};
+    const int count = ::poll(&entry, 1, milliseconds);
+    if (count < 0 && errno != EINTR) fail_descriptor(purpose, "poll", errno);
+    return count > 0 ? entry.revents : 0;
+  }
 
   spi::StrangerFd fd_;
 };
@@ -85,9 +69,7 @@ spi::UniqueFd send_ready(const Stream& stream) {
 
 Event receive_ready(spi::StrangerFd end) {
   check_socket_end(end.get(), purpose);
-  auto point = spi::Ref<spi::StreamState>::adopt(new RemotePoint(host_state(), std::move(end)));
-  const auto value = point->put(spi::MarkOp{});
-  return {std::move(point), value};
+  return make_point<SocketPoint>(std::move(end));
 }
 
 }  // namespace weir::detail

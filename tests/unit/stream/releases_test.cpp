@@ -98,6 +98,18 @@ TEST_F(Releases, OfOthersAreNotWaitedFor) {
   EXPECT_TRUE(theirs);
 }
 
+TEST_F(Releases, AreWaitedForNoLongerThanTheCallerSays) {
+  EXPECT_FALSE(queue.settle_within(1h)) << "there are none";
+  fake->put(FakeStream::fill());
+  std::atomic<bool> done{false};
+  detail::run_after(queue, point(1), [&] { done = true; });
+  EXPECT_FALSE(queue.settle_within(1ms));
+  EXPECT_FALSE(done);
+  const auto finishing = std::async(std::launch::async, [&] { fake->finish(1); });
+  (void)queue.settle_within(1h);  // false if the library's thread was faster
+  EXPECT_TRUE(done);
+}
+
 TEST_F(Releases, ThatComeWhileOneWaitsAreNotWaitedFor) {
   fake->put(FakeStream::fill());
   fake->put(FakeStream::fill());
