@@ -44,11 +44,8 @@ std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
 
 }  // namespace
 
-Operand open_operand(const char* operation, const Buffer& buffer) {
-  spi::Block* const block = buffer.block();
-  if (!block) throw Error(Errc::closed, std::string(operation) + ": the buffer is closed");
-  if (block->segment) block->segment->device->check_process();
-  return {block, block->offset + buffer.offset(), buffer.size()};
+void refuse_closed(const char* operation) {
+  throw Error(Errc::closed, std::string(operation) + ": the buffer is closed");
 }
 
 void check_range(const char* operation, const char* role, const Operand& operand, std::size_t offset,

@@ -8,6 +8,9 @@
 #include "copy/region.hpp"
 #include "copy/transfer.hpp"
 #include "weir/buffer.hpp"
+#include "weir/spi/block.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/segment.hpp"
 
 namespace weir::detail {
 
@@ -20,8 +23,15 @@ struct Operand {
   [[nodiscard]] Place at(std::size_t offset) const noexcept { return {block, begin + offset}; }
 };
 
+[[noreturn]] void refuse_closed(const char* operation);
 /// Throws closed, and unsupported in a forked child that may not use the memory's device.
-[[nodiscard]] Operand open_operand(const char* operation, const Buffer& buffer);
+[[nodiscard]] inline Operand open_operand(const char* operation, const Buffer& buffer) {
+  spi::Block* const block = buffer.block();
+  if (!block) [[unlikely]]
+    refuse_closed(operation);
+  if (block->segment) block->segment->device->check_process();
+  return {block, block->offset + buffer.offset(), buffer.size()};
+}
 
 // The others throw invalid_argument, or permission_denied for memory that is read-only. `role` is for the message:
 // "source", "destination" or "buffer".

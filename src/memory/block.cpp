@@ -105,7 +105,6 @@ bool Block::known_complete() const noexcept {
 }
 
 void Block::mark_uses() noexcept {
-  if (never_left_home()) return;
   const BlockGuard guard(*this);
   Uses* const uses = recorded();
   if (!uses) return;

@@ -77,7 +77,7 @@ void Buffer::close(const Stream& stream) {
 void Buffer::drop(spi::Block& block) noexcept {
   if (block.owners.load(std::memory_order_acquire) != 1) {
     if (block.stream) block.stream->mark_outside();
-    block.mark_uses();
+    if (!block.never_left_home()) block.mark_uses();
     if (block.owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   }
   MemoryResource::deallocate(block);

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "weir/fwd.hpp"
 #include "weir/managed_tensor.hpp"
+#include "weir/spi/device_state.hpp"
+#include "weir/spi/segment.hpp"
 
 namespace weir::detail {
 
@@ -40,17 +43,35 @@ inline constexpr std::array dlpack_device_types{
   return found == dlpack_device_types.end() ? nullptr : &*found;
 }
 
+/// The lines by their types.
+inline constexpr auto dlpack_device_types_by_number = [] {
+  constexpr std::int32_t last = std::ranges::max(dlpack_device_types, {}, &DlpackDeviceType::type).type;
+  std::array<const DlpackDeviceType*, last + 1> all{};
+  for (const DlpackDeviceType& one : dlpack_device_types) all[static_cast<std::size_t>(one.type)] = &one;
+  return all;
+}();
+
 /// Return the line of that type, or null.
 [[nodiscard]] constexpr const DlpackDeviceType* find_dlpack_device_type(std::int32_t type) noexcept {
-  const auto found = std::ranges::find(dlpack_device_types, type, &DlpackDeviceType::type);
-  return found == dlpack_device_types.end() ? nullptr : &*found;
+  const auto number = static_cast<std::size_t>(type);  // too large if it is negative
+  return number < dlpack_device_types_by_number.size() ? dlpack_device_types_by_number[number] : nullptr;
 }
 
 /// Return the device that a tensor of `device` is on, if it is one that can have views of exportable memory of `owner`.
 /// Else null.
 [[nodiscard]] spi::DeviceState* find_dlpack_viewer(DlpackDevice device, const spi::DeviceState& owner);
 
+/// A device and its line of the table; null if there is none.
+struct KnownDlpackDevice {
+  DlpackDevice device;
+  const DlpackDeviceType* type;
+};
 /// Return what an export of the memory names unless it is asked for something else. `segment` is the buffer's, or null.
-[[nodiscard]] DlpackDevice own_dlpack_device(const Buffer& buffer, const spi::Segment* segment);
+[[nodiscard]] KnownDlpackDevice find_own_dlpack_device(const Buffer& buffer, const spi::Segment* segment);
+[[nodiscard]] inline KnownDlpackDevice own_dlpack_device(const Buffer& buffer, const spi::Segment* segment) {
+  const auto* const type = segment ? find_dlpack_device_type(segment->dlpack_device) : nullptr;
+  if (!type || type->address == DlpackDeviceType::Address::none) return find_own_dlpack_device(buffer, segment);
+  return {{type->type, type->numbered ? segment->device->ordinal : 0}, type};
+}
 
 }  // namespace weir::detail

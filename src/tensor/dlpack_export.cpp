@@ -22,6 +22,7 @@ namespace {
 
 using detail::DlpackDeviceType;
 using detail::Export;
+using detail::KnownDlpackDevice;
 
 // Deleters may run on any thread, without any interpreter's lock, and while the process ends.
 
@@ -44,23 +45,15 @@ void delete_foreign(DLManagedTensor* tensor) noexcept {
   if (owner->whole->deleter) owner->whole->deleter(owner->whole);
 }
 
-// Return the address of the segment on `device`, which may be another backend's. 0 when it has none.
-std::uint64_t address_on(spi::Segment& segment, DlpackDevice device, const DlpackDeviceType& type) {
-  if (device.type == segment.dlpack_device || type.backend == segment.device->backend->name) return segment.address;
-  spi::DeviceState* const viewer = detail::find_dlpack_viewer(device, *segment.device);
+// Return the address of the segment on the device, which may be another backend's. 0 when it has none.
+std::uint64_t address_on(spi::Segment& segment, const KnownDlpackDevice& as) {
+  if (as.device.type == segment.dlpack_device || as.type->backend == segment.device->backend->name)
+    return segment.address;
+  spi::DeviceState* const viewer = detail::find_dlpack_viewer(as.device, *segment.device);
   return viewer ? spi::view(*viewer, segment).address : 0;
 }
 
-void* data_of(const detail::Operand& opened, DlpackDevice device, const DlpackDeviceType* type,
-              std::size_t byte_offset) {
-  using Address = DlpackDeviceType::Address;
-  spi::Segment& segment = *opened.block->segment;
-  const std::size_t at = opened.begin + byte_offset;
-  if (type && type->address == Address::device) {
-    if (const auto address = address_on(segment, device, *type))
-      return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + at));
-  }
-  if (type && type->address == Address::host && segment.host) return segment.host + at;
+[[noreturn]] void refuse_to_address(const spi::Segment& segment) {
   throw Error(Errc::unsupported,
               "Tensor::to_dlpack: " + segment.device->describe() + " memory of kind " +
                   std::string(to_string(segment.kind)) + " is not addressable by other frameworks; " +
@@ -69,16 +62,30 @@ void* data_of(const detail::Operand& opened, DlpackDevice device, const DlpackDe
                   " first");
 }
 
-bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
+// What every export does is compiled into its callers.
+
+[[gnu::always_inline]] inline void* data_of(const detail::Operand& opened, const KnownDlpackDevice& as,
+                                            std::size_t byte_offset) {
+  using Address = DlpackDeviceType::Address;
+  spi::Segment& segment = *opened.block->segment;
+  const std::size_t at = opened.begin + byte_offset;
+  if (as.type && as.type->address == Address::device) {
+    if (const auto address = address_on(segment, as))
+      return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + at));
+  }
+  if (as.type && as.type->address == Address::host && segment.host) return segment.host + at;
+  refuse_to_address(segment);
+}
+
+[[gnu::always_inline]] inline bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
   return opened.size == 0 || std::ranges::find(elements.shape, 0) != elements.shape.end();
 }
 
-// Everything but shape and strides. `type` is the line of the table for `device`.
-void describe(DLTensor& tensor, const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device,
-              const DlpackDeviceType* type) {
-  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, device, type, elements.byte_offset);
-  tensor.device = {static_cast<DLDeviceType>(device.type), device.id};
-  tensor.ndim = static_cast<std::int32_t>(elements.shape.size());
+// Everything but shape and strides.
+[[gnu::always_inline]] inline void describe(DLTensor& tensor, const detail::Operand& opened,
+                                            const spi::Elements& elements, const KnownDlpackDevice& as) {
+  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, as, elements.byte_offset);
+  tensor.device = {static_cast<DLDeviceType>(as.device.type), as.device.id};
   tensor.dtype = {elements.dtype.code, elements.dtype.bits, elements.dtype.lanes};
   tensor.byte_offset = 0;
 }
@@ -91,11 +98,6 @@ void wait_for_uses(spi::Block& block, spi::StreamState& follower) {
 // stream and ends in order of it. The application may destroy a stream of its own as soon as this call is over.
 void order(Export& made, spi::Block& block, const Stream& stream) {
   auto& consumer = stream.state();
-  const bool at_home = &consumer == block.stream;
-  if (at_home && !consumer.has_work_from_outside()) {
-    if (!block.never_left_home()) wait_for_uses(block, consumer);
-    return;
-  }
   if (auto other = consumer.stand_in()) {
     block.used(*other, 0);
     made.outlive(std::move(other));
@@ -104,6 +106,14 @@ void order(Export& made, spi::Block& block, const Stream& stream) {
     made.follow(stream);
   }
   wait_for_uses(block, consumer);
+}
+
+[[gnu::always_inline]] inline void order_usually(Export& made, spi::Block& block, const Stream& stream) {
+  auto& consumer = stream.state();
+  const bool at_home = &consumer == block.stream && !consumer.has_work_from_outside();
+  if (!at_home) return order(made, block, stream);
+  if (!block.never_left_home()) [[unlikely]]
+    wait_for_uses(block, consumer);
 }
 
 spi::Elements elements_of(const Layout& layout) {
@@ -123,26 +133,24 @@ void wait_for_uses(const Buffer& buffer) {
   if (block.segment) block.segment->before_host_read(block.offset + buffer.offset(), buffer.size());
 }
 
-ManagedTensor make_export(const detail::Operand& opened, const spi::Elements& elements, DlpackDevice device,
-                          std::uint64_t flags, const Stream* consumer) {
+[[gnu::always_inline]] inline ManagedTensor make_export(const detail::Operand& opened, const spi::Elements& elements,
+                                                        const KnownDlpackDevice& as, std::uint64_t flags,
+                                                        const Stream* consumer) {
   spi::Block& block = *opened.block;
   spi::Segment* const segment = block.segment;
-  const auto* const type = detail::find_dlpack_device_type(device.type);
   Export::Owner owner = Export::take(elements.shape, elements.strides);
   DLManagedTensorVersioned& managed = owner->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = owner.get();
   managed.deleter = &delete_export;
   managed.flags = flags | (segment && segment->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  describe(managed.dl_tensor, opened, elements, device, type);
-  managed.dl_tensor.shape = owner->shape();
-  managed.dl_tensor.strides = owner->strides();
+  describe(managed.dl_tensor, opened, elements, as);
   block.owners.fetch_add(1, std::memory_order_relaxed);
   owner->hold(block);
-  if (segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) && type &&
-      type->address == DlpackDeviceType::Address::host)
+  if (segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) && as.type &&
+      as.type->address == DlpackDeviceType::Address::host)
     owner->show_writes(opened.begin, opened.size);
-  if (consumer) order(*owner, block, *consumer);
+  if (consumer) order_usually(*owner, block, *consumer);
   return ManagedTensor(&owner.release()->managed);
 }
 
@@ -150,7 +158,8 @@ ManagedTensor make_export(const detail::Operand& opened, const spi::Elements& el
 
 ManagedTensor spi::export_elements(const Buffer& buffer, const Elements& elements, DlpackDevice device,
                                    std::uint64_t flags, const Stream* consumer) {
-  return make_export(detail::open_operand("Tensor::to_dlpack", buffer), elements, device, flags, consumer);
+  return make_export(detail::open_operand("Tensor::to_dlpack", buffer), elements,
+                     {device, detail::find_dlpack_device_type(device.type)}, flags, consumer);
 }
 
 ManagedTensor Tensor::to_dlpack(const Stream& stream, const DlpackOptions& options) const& {
@@ -188,8 +197,10 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   BorrowedTensor lent;
   static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
   auto* const tensor = new (lent.memory_.data()) DLTensor{};
-  describe(*tensor, opened, elements_of(layout_), route.device, detail::find_dlpack_device_type(route.device.type));
+  describe(*tensor, opened, elements_of(layout_),
+           {route.device, detail::find_dlpack_device_type(route.device.type)});
   // DLPack's structs have no const. Whoever borrows a tensor changes neither.
+  tensor->ndim = static_cast<std::int32_t>(layout_.shape.size());
   tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
   tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());
   wait_for_uses(*opened.block, stream.state());

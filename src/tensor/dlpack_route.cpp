@@ -53,7 +53,7 @@ spi::DeviceState* detail::find_dlpack_viewer(DlpackDevice device, const spi::Dev
   return viewer && viewer->ordinal == device.id ? viewer : nullptr;
 }
 
-DlpackDevice detail::own_dlpack_device(const Buffer& buffer, const spi::Segment* segment) {
+detail::KnownDlpackDevice detail::find_own_dlpack_device(const Buffer& buffer, const spi::Segment* segment) {
   std::int32_t type = segment ? segment->dlpack_device : 0;
   if (type == 0) {
     const KindInfo* const info = buffer.device().find(buffer.kind());
@@ -61,13 +61,13 @@ DlpackDevice detail::own_dlpack_device(const Buffer& buffer, const spi::Segment*
   }
   const auto* const known = find_dlpack_device_type(type);
   if (known && known->address == DlpackDeviceType::Address::none) {
-    if (const auto seen = device_of_view(buffer, segment)) return *seen;
+    if (const auto seen = device_of_view(buffer, segment)) return {*seen, find_dlpack_device_type(seen->type)};
   }
-  return {type, known && known->numbered ? buffer.device().ordinal() : 0};
+  return {{type, known && known->numbered ? buffer.device().ordinal() : 0}, known};
 }
 
 DlpackDevice dlpack_device(const Buffer& buffer) {
-  return detail::own_dlpack_device(buffer, buffer.location().segment);
+  return detail::own_dlpack_device(buffer, buffer.location().segment).device;
 }
 
 std::string_view dlpack_device_name(std::int32_t type) noexcept {
@@ -80,7 +80,7 @@ namespace spi {
 DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
   const auto opened = detail::open_operand("Tensor::to_dlpack", buffer);
   const Segment* const segment = opened.block->segment;
-  const DlpackDevice own = detail::own_dlpack_device(buffer, segment);
+  const auto [own, type] = detail::own_dlpack_device(buffer, segment);
   if (!options.device) return {own, options.copy == DlpackCopy::always, false};
   DlpackRoute route{*options.device, options.copy == DlpackCopy::always, false};
   if (route.device == own) return route;
@@ -92,7 +92,6 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
       refuse(buffer, own, cpu, " without a copy, because the host cannot reach it");
     return route;
   }
-  const auto* const type = detail::find_dlpack_device_type(own.type);
   const Device device = buffer.device();
   const bool same_gpu = type && type->backend == "cuda" && route.device == DlpackDevice{kDLCUDA, device.ordinal()};
   if ((same_gpu && buffer.is_device_accessible()) || device_of_view(buffer, segment) == route.device) return route;

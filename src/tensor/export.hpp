@@ -27,13 +27,48 @@ class Export {
   };
   using Owner = std::unique_ptr<Export, Recycle>;
 
-  /// Return one with that shape and these strides, which are equally many.
-  [[nodiscard]] static Owner take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
+  /// Return one whose tensor has that shape and these strides, which are equally many. Its other fields are not set.
+  [[nodiscard]] static Owner take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
+    Kept& mine = kept;
+    Owner taken(mine.first);
+    if (taken) [[likely]] {
+      mine.first = taken->next_;
+      ++mine.room;
+    } else {
+      taken.reset(new Export);
+    }
+    std::int64_t* numbers = taken->few_.data();
+    if (shape.size() > usual) [[unlikely]] {
+      taken->more_ = std::make_unique<std::int64_t[]>(2 * shape.size());
+      numbers = taken->more_.get();
+    }
+    DLTensor& tensor = taken->managed.dl_tensor;
+    tensor.ndim = static_cast<std::int32_t>(shape.size());
+    tensor.shape = numbers;
+    tensor.strides = numbers + shape.size();
+    for (std::size_t i = 0; i < shape.size(); ++i) {  // few: a call for them takes longer
+      tensor.shape[i] = shape[i];
+      tensor.strides[i] = strides[i];
+    }
+    return taken;
+  }
   /// End one that take() returned, on any thread.
-  static void recycle(Export* ended) noexcept;
-
-  [[nodiscard]] std::int64_t* shape() noexcept { return more_ ? more_.get() : few_.data(); }
-  [[nodiscard]] std::int64_t* strides() noexcept { return shape() + dimensions_; }
+  static void recycle(Export* ended) noexcept {
+    if (ended->written_ != 0) [[unlikely]]
+      ended->end_writes();
+    if (spi::Block* const block = std::exchange(ended->block_, nullptr)) {
+      Buffer last(*block);
+      if (ended->consumer_) [[unlikely]]
+        ended->end_work(last);
+    }
+    if (ended->more_) [[unlikely]]
+      ended->more_.reset();
+    Kept& mine = kept;
+    if (mine.room == 0 && !mine.make_room()) [[unlikely]]
+      return delete ended;
+    --mine.room;
+    ended->next_ = std::exchange(mine.first, ended);
+  }
 
   /// Take over one owner of `block`.
   void hold(spi::Block& block) noexcept { block_ = &block; }
@@ -56,13 +91,23 @@ class Export {
   DLManagedTensor legacy{};
   ///@}
  private:
-  struct Kept;
-  static bool keep(Export& ended) noexcept;
-  void end_writes() const noexcept;
+  /// Those that a thread has deleted. A deleter may run when the objects of the thread have ended already, so this has
+  /// no end of its own.
+  struct Kept {
+    Export* first;
+    unsigned room;  ///< how many more are kept
+    bool used;      ///< the thread has deleted some, and sweeps them when it ends
+
+    /// Called when there is no room. Return whether there is any now.
+    bool make_room() noexcept;
+    void sweep() noexcept;
+  };
+  static thread_local constinit Kept kept;
+
+  void end_writes() noexcept;
   void end_work(Buffer& last) noexcept;
 
   static constexpr std::size_t usual = 6;  // dimensions
-  std::size_t dimensions_ = 0;
   std::array<std::int64_t, 2 * usual> few_;
   std::unique_ptr<std::int64_t[]> more_;
   spi::Block* block_ = nullptr;
