@@ -82,6 +82,7 @@ void send_all(ipc::Channel& channel, std::size_t count, const Stream& stream) {
 
 std::string make(ipc::Channel& channel, std::size_t count, const Stream& stream) {
   send_all(channel, count, stream);
+  stream.synchronize();  // what is not complete when the process ends never will be
   return "done";
 }
 
