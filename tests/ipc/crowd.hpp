@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -20,24 +19,11 @@ inline Bytes crowd_bytes(std::size_t number) { return pattern(512, static_cast<s
 /// What a process has of the memory that processes share.
 struct Holdings {
   std::size_t files = 0;  ///< open, of any sort
-  std::size_t maps = 0;   ///< of files in memory
-  std::size_t bytes = 0;  ///< in those maps
+  std::size_t maps = 0;   ///< mapped files in memory
   friend bool operator==(const Holdings&, const Holdings&) = default;
 };
 
-inline Holdings holdings() {
-  Holdings now;
-  now.files = open_fds();
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find("/memfd:") == std::string::npos) continue;
-    std::size_t dash = 0;
-    const auto begin = std::stoull(line, &dash, 16), end = std::stoull(line.substr(dash + 1), nullptr, 16);
-    ++now.maps;
-    now.bytes += static_cast<std::size_t>(end - begin);
-  }
-  return now;
-}
+inline Holdings holdings() { return {open_fds(), mapped_memfds()}; }
 
 /// Return the holdings once they are as before, or what they are after a while. Threads close files a moment later.
 inline Holdings settled(const Holdings& before) {
@@ -54,8 +40,7 @@ inline std::string difference(const Holdings& before, const Holdings& after) {
   const auto from_to = [](const char* what, std::size_t from, std::size_t to) {
     return std::string(what) + ' ' + std::to_string(from) + " -> " + std::to_string(to) + "; ";
   };
-  return from_to("files", before.files, after.files) + from_to("maps", before.maps, after.maps) +
-         from_to("bytes", before.bytes, after.bytes);
+  return from_to("files", before.files, after.files) + from_to("maps", before.maps, after.maps);
 }
 
 }  // namespace weir::test

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -59,6 +63,19 @@ std::size_t open_fds() {
   const auto counted =
       std::count_if(all.begin(), all.end(), [](const auto& each) { return !is_drivers_own(each.second); });
   return static_cast<std::size_t>(counted) - 1;  // the one that they are read from
+}
+
+std::size_t mapped_memfds() {
+  std::ifstream maps("/proc/self/maps");
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:") == std::string::npos) continue;
+    std::istringstream fields(line);
+    std::string range, access, offset, device, inode;
+    fields >> range >> access >> offset >> device >> inode;
+    inodes.insert(device + ' ' + inode);
+  }
+  return inodes.size();
 }
 
 std::string describe_fds() {

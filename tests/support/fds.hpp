@@ -12,7 +12,10 @@ void settle_files();
 /// Descriptors open now, from /proc/self/fd, after those of memory that was closed before, on every device. Waits for
 /// the last use of that memory. Those that a GPU's driver keeps of its device do not count.
 std::size_t open_fds();
-/// What they are, one line each, for the message of a failed comparison.
+/// Files in memory that this process has mapped. A file counts once, because a driver may map parts of one file for its
+/// own memory (lavapipe since Mesa 24 does), and adds to them at any time.
+std::size_t mapped_memfds();
+/// What the descriptors are, one line each, for the message of a failed comparison.
 std::string describe_fds();
 
 }  // namespace weir::test

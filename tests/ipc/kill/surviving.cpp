@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <ostream>
 #include <system_error>
 
@@ -18,13 +17,6 @@ namespace {
 std::uint64_t kills_of(const Device& device) {
   if (const char* const text = std::getenv("WEIR_KILLS")) return std::strtoull(text, nullptr, 10);
   return device.backend() == "host" ? 60 : 12;
-}
-
-std::size_t mapped_files() {
-  std::ifstream maps("/proc/self/maps");
-  std::size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find("/memfd:") != line.npos ? 1U : 0U;
-  return count;
 }
 
 }  // namespace
@@ -60,7 +52,7 @@ Possessions Surviving::possessions() const {
   resource->trim(0);
   await_releases();
   const std::size_t files = open_fds();
-  return {files, mapped_files(), pool->stats().in_use};
+  return {files, mapped_memfds(), pool->stats().in_use};
 }
 
 // A stream that was dropped may be lost later, as long as it has work that waits for theirs.
