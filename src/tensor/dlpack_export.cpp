@@ -62,7 +62,7 @@ std::uint64_t address_on(spi::Segment& segment, const KnownDlpackDevice& as) {
                   " first");
 }
 
-// What every export does is compiled into its callers.
+// The functions that nearly every export needs are compiled into their callers.
 
 [[gnu::always_inline]] inline void* data_of(const detail::Operand& opened, const KnownDlpackDevice& as,
                                             std::size_t byte_offset) {
@@ -108,6 +108,7 @@ void order(Export& made, spi::Block& block, const Stream& stream) {
   wait_for_uses(block, consumer);
 }
 
+// As order(). Most consumers are on the allocation stream, which needs no record.
 [[gnu::always_inline]] inline void order_usually(Export& made, spi::Block& block, const Stream& stream) {
   auto& consumer = stream.state();
   const bool at_home = &consumer == block.stream && !consumer.has_work_from_outside();

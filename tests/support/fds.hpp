@@ -13,7 +13,7 @@ void settle_files();
 /// the last use of that memory. Those that a GPU's driver keeps of its device do not count.
 std::size_t open_fds();
 /// Files in memory that this process has mapped. A file counts once, because a driver may map parts of one file for its
-/// own memory (lavapipe since Mesa 24 does), and adds to them at any time.
+/// own memory (lavapipe of Mesa 25 does), and add to them at any time.
 std::size_t mapped_memfds();
 /// What the descriptors are, one line each, for the message of a failed comparison.
 std::string describe_fds();

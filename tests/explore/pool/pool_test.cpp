@@ -38,6 +38,15 @@ struct World {
     bytes.begin(buffers.back());
     return buffers.back();
   }
+  /// A live buffer, and a stream that uses it up to point 1, which the stream has not reached.
+  Timeline& add_buffer_in_use() {
+    auto& user = add_stream();
+    user.finish(0);
+    const Buffer& buffer = add_buffer();
+    (void)user.put(spi::MarkOp{});
+    buffer.use_on(handles.back());
+    return user;
+  }
   void allocate_and_close(const Stream& on) {
     if (auto buffer = pool->try_allocate(Bytes::unit, on)) {
       bytes.begin(*buffer);
@@ -198,11 +207,7 @@ TEST(PoolAway, WhatWaitsForAnotherStream) {
   EXPECT_TRUE(explore::holds(
       [](Scene& scene) {
         auto& all = world(scene);
-        auto& other = all.add_stream();
-        other.finish(0);
-        all.add_buffer();
-        (void)other.put(spi::MarkOp{});
-        all.buffers[0].use_on(all.handles[1]);
+        auto& other = all.add_buffer_in_use();
         scene.thread([&all] {
           all.bytes.touch(all.buffers[0]);
           all.buffers[0].close();
@@ -222,11 +227,7 @@ TEST(PoolAway, WhatHasNoStreamToComeBackTo) {
   EXPECT_TRUE(explore::holds(
       [](Scene& scene) {
         auto& all = world(scene);
-        auto& other = all.add_stream();
-        other.finish(0);
-        all.add_buffer();
-        (void)other.put(spi::MarkOp{});
-        all.buffers[0].use_on(all.handles[1]);
+        auto& other = all.add_buffer_in_use();
         scene.thread([&all] { all.bytes.end(all.buffers[0]); });
         scene.thread([&other] {
           other.finish(1);
@@ -249,11 +250,7 @@ TEST(PoolAway, WhatIsNotLiveIsTrimmed) {
     EXPECT_TRUE(explore::holds(
         [from_home](Scene& scene) {
           auto& all = world(scene);
-          auto& other = all.add_stream();
-          other.finish(0);
-          all.add_buffer();
-          (void)other.put(spi::MarkOp{});
-          all.buffers[0].use_on(all.handles[1]);
+          auto& other = all.add_buffer_in_use();
           scene.thread([&all, from_home] {
             if (from_home) be_the_first_thread();
             all.bytes.end(all.buffers[0]);
