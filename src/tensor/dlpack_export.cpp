@@ -77,17 +77,24 @@ std::uint64_t address_on(spi::Segment& segment, const KnownDlpackDevice& as) {
   refuse_to_address(segment);
 }
 
-[[gnu::always_inline]] inline bool is_empty(const detail::Operand& opened, const spi::Elements& elements) {
-  return opened.size == 0 || std::ranges::find(elements.shape, 0) != elements.shape.end();
-}
-
 // Everything but shape and strides.
 [[gnu::always_inline]] inline void describe(DLTensor& tensor, const detail::Operand& opened,
-                                            const spi::Elements& elements, const KnownDlpackDevice& as) {
-  tensor.data = is_empty(opened, elements) ? nullptr : data_of(opened, as, elements.byte_offset);
+                                            const spi::Elements& elements, bool empty, const KnownDlpackDevice& as) {
+  tensor.data = empty || opened.size == 0 ? nullptr : data_of(opened, as, elements.byte_offset);
   tensor.device = {static_cast<DLDeviceType>(as.device.type), as.device.id};
   tensor.dtype = {elements.dtype.code, elements.dtype.bits, elements.dtype.lanes};
   tensor.byte_offset = 0;
+}
+
+// Copy shape and strides. Return whether there are no elements.
+[[gnu::always_inline]] inline bool copy_layout(DLTensor& tensor, const spi::Elements& elements) {
+  bool empty = false;
+  for (std::size_t i = 0; i < elements.shape.size(); ++i) {  // few: a call for them takes longer
+    tensor.shape[i] = elements.shape[i];
+    tensor.strides[i] = elements.strides[i];
+    empty |= elements.shape[i] == 0;
+  }
+  return empty;
 }
 
 void wait_for_uses(spi::Block& block, spi::StreamState& follower) {
@@ -139,15 +146,16 @@ void wait_for_uses(const Buffer& buffer) {
                                                         const Stream* consumer) {
   spi::Block& block = *opened.block;
   spi::Segment* const segment = block.segment;
-  Export::Owner owner = Export::take(elements.shape, elements.strides);
+  Export::Owner owner = Export::take(elements.shape.size());
+  block.owners.fetch_add(1, std::memory_order_relaxed);  // before much is written, for which it would wait
+  owner->hold(block);
   DLManagedTensorVersioned& managed = owner->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = owner.get();
   managed.deleter = &delete_export;
   managed.flags = flags | (segment && segment->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  describe(managed.dl_tensor, opened, elements, as);
-  block.owners.fetch_add(1, std::memory_order_relaxed);
-  owner->hold(block);
+  const bool empty = copy_layout(managed.dl_tensor, elements);
+  describe(managed.dl_tensor, opened, elements, empty, as);
   if (segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) && as.type &&
       as.type->address == DlpackDeviceType::Address::host)
     owner->show_writes(opened.begin, opened.size);
@@ -198,7 +206,7 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   BorrowedTensor lent;
   static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
   auto* const tensor = new (lent.memory_.data()) DLTensor{};
-  describe(*tensor, opened, elements_of(layout_),
+  describe(*tensor, opened, elements_of(layout_), std::ranges::find(layout_.shape, 0) != layout_.shape.end(),
            {route.device, detail::find_dlpack_device_type(route.device.type)});
   // DLPack's structs have no const. Whoever borrows a tensor changes neither.
   tensor->ndim = static_cast<std::int32_t>(layout_.shape.size());

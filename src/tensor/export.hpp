@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "weir/buffer.hpp"
@@ -27,8 +26,8 @@ class Export {
   };
   using Owner = std::unique_ptr<Export, Recycle>;
 
-  /// Return one whose tensor has that shape and these strides, which are equally many. Its other fields are not set.
-  [[nodiscard]] static Owner take(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
+  /// Return one whose tensor has so many dimensions, with room for its shape and strides. Its other fields are not set.
+  [[nodiscard]] static Owner take(std::size_t dimensions) {
     Kept& mine = kept;
     Owner taken(mine.first);
     if (taken) [[likely]] {
@@ -38,18 +37,14 @@ class Export {
       taken.reset(new Export);
     }
     std::int64_t* numbers = taken->few_.data();
-    if (shape.size() > usual) [[unlikely]] {
-      taken->more_ = std::make_unique<std::int64_t[]>(2 * shape.size());
+    if (dimensions > usual) [[unlikely]] {
+      taken->more_ = std::make_unique<std::int64_t[]>(2 * dimensions);
       numbers = taken->more_.get();
     }
     DLTensor& tensor = taken->managed.dl_tensor;
-    tensor.ndim = static_cast<std::int32_t>(shape.size());
+    tensor.ndim = static_cast<std::int32_t>(dimensions);
     tensor.shape = numbers;
-    tensor.strides = numbers + shape.size();
-    for (std::size_t i = 0; i < shape.size(); ++i) {  // few: a call for them takes longer
-      tensor.shape[i] = shape[i];
-      tensor.strides[i] = strides[i];
-    }
+    tensor.strides = numbers + dimensions;
     return taken;
   }
   /// End one that take() returned, on any thread.
