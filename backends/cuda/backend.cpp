@@ -74,6 +74,7 @@ const spi::Backend* backend() noexcept {
                                             .export_to_readers = export_handle,  // see its importers' Mapping::map
                                             .imports = imports,
                                             .import_handle = import_handle,
+                                            .join = join,
                                             .exports = spi::HandleKind::cuda_vmm_fd,
                                             .views = views,
                                             .open_view = open_view,

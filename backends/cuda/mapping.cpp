@@ -24,13 +24,32 @@ Mapping::~Mapping() {
   if (created_) report_failure(driver().MemRelease(handle_), "cuMemRelease", *gpu_);
 }
 
-CUresult Mapping::create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call) {
+CUresult map_handle(Gpu& gpu, CUdeviceptr address, std::size_t bytes, CUmemGenericAllocationHandle handle,
+                    bool read_only, const char*& call) {
+  call = "cuMemMap";
+  if (const auto placed = driver().MemMap(address, bytes, 0, handle, 0); placed != CUDA_SUCCESS) return placed;
+  call = "cuMemSetAccess";
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu.ordinal;
+  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const auto granted = driver().MemSetAccess(address, bytes, &access, 1);
+  if (granted != CUDA_SUCCESS) report_failure(driver().MemUnmap(address, bytes), "cuMemUnmap", gpu);
+  return granted;
+}
+
+CUresult Mapping::make(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call) {
   gpu_ = &gpu;
   const auto properties = vmm_properties(gpu.ordinal, exportable);
   call = "cuMemCreate";
-  if (const auto made = driver().MemCreate(&handle_, bytes, &properties, 0); made != CUDA_SUCCESS) return made;
-  created_ = true;
-  return map(bytes, false, call);
+  const auto made = driver().MemCreate(&handle_, bytes, &properties, 0);
+  created_ = made == CUDA_SUCCESS;
+  return made;
+}
+
+CUresult Mapping::create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call) {
+  const auto made = make(gpu, bytes, exportable, call);
+  return made == CUDA_SUCCESS ? map(bytes, false, call) : made;
 }
 
 CUresult Mapping::import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call) {
@@ -58,15 +77,9 @@ CUresult Mapping::map(std::size_t bytes, bool read_only, const char*& call) {
     address_ = 0;
     return reserved;
   }
-  call = "cuMemMap";
-  if (const auto placed = driver().MemMap(address_, bytes, 0, handle_, 0); placed != CUDA_SUCCESS) return placed;
-  mapped_ = true;
-  call = "cuMemSetAccess";
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = gpu_->ordinal;
-  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return driver().MemSetAccess(address_, bytes, &access, 1);
+  const auto placed = map_handle(*gpu_, address_, bytes, handle_, read_only, call);
+  mapped_ = placed == CUDA_SUCCESS;
+  return placed;
 }
 
 spi::ExportedHandle export_handle(spi::Segment& segment) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A range of addresses, with VMM handles mapped into it and unmapped again.
+#include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "context_scope.hpp"
 #include "segment.hpp"
@@ -10,22 +13,21 @@
 namespace weir::cuda {
 namespace {
 
-using Handle = CUmemGenericAllocationHandle;
-
 class Pages final : public spi::PagedSegment {
  public:
-  Pages(Gpu& gpu, const KindInfo& info, std::size_t bytes) noexcept {
+  Pages(Gpu& gpu, const KindInfo& info, std::size_t bytes, bool exported) noexcept : info_(info) {
     device = &gpu;
     kind = info.kind;
     size = bytes;
     device_accessible = true;
+    exportable = exported;
     dlpack_device = info.dlpack_device;
     page_bytes = info.granularity;
   }
   ~Pages() override {
     const ReleaseScope scope(gpu().context(), gpu());
     if (address == 0 || !scope) return;
-    for (const auto& [offset, page] : pages_) end(offset, page);
+    for (auto& [offset, page] : pages_) end(offset, page);
     if (!leaks_) report_failure(driver().MemAddressFree(address, size), "cuMemAddressFree", gpu());
   }
 
@@ -38,114 +40,118 @@ class Pages final : public spi::PagedSegment {
 
   bool add_page(std::size_t offset, std::size_t bytes, Shortage& shortage) override {
     const ContextScope scope(gpu().context());
-    const auto entry = pages_.emplace(offset, Page{0, bytes}).first;  // before anything is made, because this may throw
+    const auto entry = put(offset, {});  // before anything is made, because this may throw
     const char* call = "";
     try {
-      const auto result = make_with_room(gpu(), [&] { return make(*entry, call); });
+      const auto result = make_with_room(gpu(), [&] { return make(*entry, bytes, call); });
       if (!exhausted(gpu(), result, call, bytes, gpu().total_memory, shortage)) {
         if (listener) listener->paged(static_cast<std::ptrdiff_t>(bytes));
         return true;
       }
     } catch (...) {
-      pages_.erase(entry);
+      take(entry);
       throw;
     }
-    pages_.erase(entry);
+    take(entry);
     return false;
   }
 
   void move_page(std::size_t from, std::size_t to) override {
     const ContextScope scope(gpu().context());
     const auto old = pages_.find(from);
-    const auto entry = pages_.emplace(to, old->second).first;
+    const std::size_t bytes = old->second->size;
+    const auto entry = put(to, old->second);
     const char* call = "";
     auto result = map(*entry, call);
     if (result == CUDA_SUCCESS) {
       call = "cuMemUnmap";
-      result = driver().MemUnmap(address + from, old->second.bytes);
-      if (result != CUDA_SUCCESS) report_failure(driver().MemUnmap(address + to, entry->second.bytes), call, gpu());
+      result = driver().MemUnmap(address + from, bytes);
+      if (result != CUDA_SUCCESS) report_failure(driver().MemUnmap(address + to, bytes), call, gpu());
     }
-    if (result == CUDA_SUCCESS) {
-      pages_.erase(old);
-    } else {
-      const auto bytes = entry->second.bytes;
-      pages_.erase(entry);
-      check(result, call, bytes, " bytes on ", gpu());
-    }
+    take(result == CUDA_SUCCESS ? old : entry);
+    if (result != CUDA_SUCCESS) check(result, call, bytes, " bytes on ", gpu());
   }
 
   void end_page(std::size_t offset) noexcept override {
-    const auto page = pages_.find(offset);
+    auto page = take(pages_.find(offset));
     if (const ReleaseScope scope(gpu().context(), gpu()); scope) {
-      end(offset, page->second);
+      end(offset, page);
     } else {
-      forget(page->second);
+      forget(page);
     }
-    pages_.erase(page);
+  }
+
+  Held hold(std::size_t offset, std::size_t bytes) override {
+    const std::scoped_lock lock(changing_);
+    auto page = std::prev(pages_.upper_bound(offset));
+    Held held{{}, offset - page->first};
+    for (const std::size_t end = offset + bytes; page != pages_.end() && page->first < end; ++page)
+      held.pages.push_back(spi::Ref<spi::Segment>::retain(page->second.get()));
+    return held;
   }
 
  private:
-  struct Page {
-    Handle handle;
-    std::size_t bytes;
-  };
-  using Entry = std::pair<const std::size_t, Page>;
+  using Page = spi::Ref<VmmSegment>;
+  using Entries = std::map<std::size_t, Page>;  // by offset
 
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(*device); }
 
-  CUresult make(Entry& entry, const char*& call) {
-    const auto properties = vmm_properties(gpu().ordinal, false);
-    call = "cuMemCreate";
-    const auto made = driver().MemCreate(&entry.second.handle, entry.second.bytes, &properties, 0);
+  Entries::iterator put(std::size_t offset, Page page) {
+    const std::scoped_lock lock(changing_);
+    return pages_.emplace(offset, std::move(page)).first;
+  }
+  Page take(Entries::iterator entry) noexcept {
+    const std::scoped_lock lock(changing_);
+    Page page = std::move(entry->second);
+    pages_.erase(entry);
+    return page;
+  }
+
+  CUresult make(Entries::value_type& entry, std::size_t bytes, const char*& call) {
+    auto page = Page::adopt(new VmmSegment(gpu(), info_, bytes));
+    page->exportable = exportable;
+    const auto made = page->mapping.make(gpu(), bytes, exportable, call);
     if (made != CUDA_SUCCESS) return made;
+    entry.second = std::move(page);
     const auto mapped = map(entry, call);
-    if (mapped != CUDA_SUCCESS) report_failure(driver().MemRelease(entry.second.handle), "cuMemRelease", gpu());
+    if (mapped != CUDA_SUCCESS) entry.second = {};
     return mapped;
   }
 
-  CUresult map(const Entry& entry, const char*& call) {
-    const auto at = address + entry.first;
-    const auto bytes = entry.second.bytes;
-    call = "cuMemMap";
-    if (const auto mapped = driver().MemMap(at, bytes, 0, entry.second.handle, 0); mapped != CUDA_SUCCESS)
-      return mapped;
-    call = "cuMemSetAccess";
-    CUmemAccessDesc access{};
-    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access.location.id = gpu().ordinal;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    const auto granted = driver().MemSetAccess(at, bytes, &access, 1);
-    if (granted != CUDA_SUCCESS) report_failure(driver().MemUnmap(at, bytes), "cuMemUnmap", gpu());
-    return granted;
+  CUresult map(const Entries::value_type& entry, const char*& call) {
+    const VmmSegment& page = *entry.second;
+    return map_handle(gpu(), address + entry.first, page.size, page.mapping.handle(), false, call);
   }
 
-  void end(std::size_t offset, const Page& page) noexcept {
-    const auto unmapped = driver().MemUnmap(address + offset, page.bytes);
+  void end(std::size_t offset, Page& page) noexcept {
+    const auto unmapped = driver().MemUnmap(address + offset, page->size);
     report_failure(unmapped, "cuMemUnmap", gpu());
     if (unmapped != CUDA_SUCCESS) return forget(page);
-    report_failure(driver().MemRelease(page.handle), "cuMemRelease", gpu());
-    count_out(page);
+    count_out(*page);
+    page = {};
   }
   // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use.
-  void forget(const Page& page) noexcept {
+  void forget(Page& page) noexcept {
     leaks_ = true;
-    count_out(page);
+    count_out(*page.detach());
   }
-  void count_out(const Page& page) noexcept {
-    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(page.bytes));
+  void count_out(const VmmSegment& page) noexcept {
+    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(page.size));
   }
 
-  std::map<std::size_t, Page> pages_;  // by offset
+  const KindInfo& info_;
+  std::mutex changing_;  // of what pages there are, because hold() may be called meanwhile
+  Entries pages_;
   bool leaks_ = false;
 };
 
 }  // namespace
 
-spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes) {
+spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes, bool exportable) {
   Gpu& gpu = gpu_of(device);
   const KindInfo& info = *gpu.find(kind);
   auto segment = spi::Ref<Pages>::adopt(
-      new Pages(gpu, info, (bytes + info.granularity - 1) / info.granularity * info.granularity));
+      new Pages(gpu, info, (bytes + info.granularity - 1) / info.granularity * info.granularity, exportable));
   segment->reserve();
   return segment.detach();
 }

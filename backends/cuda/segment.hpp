@@ -2,6 +2,8 @@
 #pragma once
 // Memory from the driver, with one class for each way of giving it back.
 
+#include <span>
+
 #include "device.hpp"
 #include "driver_pools.hpp"
 #include "weir/error.hpp"
@@ -26,7 +28,8 @@ class GpuSegment : public spi::Segment {
   void place(CUdeviceptr at, void* host_address = nullptr) noexcept;
 };
 
-/// A range of addresses with one physical handle mapped into it. The destructor undoes as much as was done.
+/// One physical handle, mapped into a range of addresses of its own, or into none. The destructor undoes as much as was
+/// done.
 class Mapping {
  public:
   Mapping() noexcept = default;
@@ -34,7 +37,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  /// Make new physical memory, and map it with access for `gpu`. On failure, `call` names the function that refused.
+  /// Make new physical memory. On failure, `call` names the function that refused.
+  CUresult make(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
+  /// The same, and map the memory with access for `gpu`.
   CUresult create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
   /// Map the physical memory that a file descriptor names. On failure, `call` names the function that refused. Throws
   /// incompatible when the memory is another device's.
@@ -61,6 +66,11 @@ class VmmSegment final : public GpuSegment {
   Mapping mapping;
 };
 
+/// Map the physical memory at `address`, a whole multiple of the device's granularity. Only its own device has access.
+/// On failure, nothing is mapped, and `call` names the function that refused.
+CUresult map_handle(Gpu& gpu, CUdeviceptr address, std::size_t bytes, CUmemGenericAllocationHandle handle,
+                    bool read_only, const char*& call);
+
 /// Have the driver free memory that nobody uses any more. True when there was some.
 bool make_room(Gpu& gpu) noexcept;
 /// Call `make`, and again while memory is exhausted and there is room to make, a few times at most. Return its result.
@@ -80,10 +90,11 @@ bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, s
 /// Entries of the backend's SegmentOps, which states their contract.
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
 std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind);
-spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes);
+spi::PagedSegment* reserve_addresses(spi::DeviceState& device, MemoryKind kind, std::size_t bytes, bool exportable);
 spi::ExportedHandle export_handle(spi::Segment& segment);
 bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request);
+spi::Segment* join(spi::DeviceState& device, std::span<spi::Segment* const> pages);
 bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept;
 spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::ExportedHandle handle);
 spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t bytes);

@@ -127,7 +127,7 @@ TEST_F(Share, ReservedAddressesAreAtLeastAsManyAsAskedFor) {
   const std::size_t granule = gpu().find(MemoryKind::vmm)->granularity;
   for (const std::size_t bytes : {std::size_t{1}, granule - 1, granule, granule + 1, 3 * granule}) {
     const auto reserved =
-        spi::Ref<spi::PagedSegment>::adopt(ops().reserve_addresses(gpu().state(), MemoryKind::vmm, bytes));
+        spi::Ref<spi::PagedSegment>::adopt(ops().reserve_addresses(gpu().state(), MemoryKind::vmm, bytes, false));
     EXPECT_EQ(reserved->size, (bytes + granule - 1) / granule * granule);
   }
 }

@@ -4,8 +4,10 @@
 // pools stand on this.
 
 #include <cstddef>
+#include <vector>
 
 #include "weir/error.hpp"
+#include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::spi {
@@ -23,7 +25,8 @@ class PageListener {
 /// `size` bytes of addresses, which have no memory at first. A page is memory whose size and offset are multiples of
 /// `page_bytes`. It is put, moved and ended as a whole, but copies and kernels may cross from one page to the next. No
 /// function waits for the device: a caller that takes memory away from addresses must know that nothing uses them. One
-/// thread at a time may call these functions. Destroying the segment ends the pages that are left.
+/// thread at a time may call these functions, unless they say otherwise. Destroying the segment ends the pages that are
+/// left.
 class PagedSegment : public Segment {
  public:
   std::size_t page_bytes = 0;        ///< size of a page, at least; set by the backend
@@ -37,6 +40,16 @@ class PagedSegment : public Segment {
   virtual void move_page(std::size_t from, std::size_t to) = 0;
   /// Give back the memory of the page that begins at `offset`.
   virtual void end_page(std::size_t offset) noexcept = 0;
+
+  /// The pages that hold a range, in order.
+  struct Held {
+    std::vector<Ref<Segment>> pages;  ///< each is a segment without an address
+    std::size_t offset = 0;           ///< of the range in the first page
+  };
+  /// Return the pages that hold the range, for other processes (SegmentOps::join): they are exportable if this segment
+  /// is. The range is a buffer's, so its pages stay where they are. Thread-safe. Throws only for want of memory. The default
+  /// is for segments that are never exportable, and returns no pages.
+  [[nodiscard]] virtual Held hold(std::size_t /*offset*/, std::size_t /*bytes*/) { return {}; }
 
   PagedSegment* paged() noexcept final { return this; }
 };
