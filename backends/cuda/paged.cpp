@@ -82,7 +82,7 @@ class Pages final : public spi::PagedSegment {
   }
 
   Held hold(std::size_t offset, std::size_t bytes) override {
-    const std::scoped_lock lock(changing_);
+    const std::scoped_lock lock(list_);
     auto page = std::prev(pages_.upper_bound(offset));
     Held held{{}, offset - page->first};
     for (const std::size_t end = offset + bytes; page != pages_.end() && page->first < end; ++page)
@@ -97,11 +97,11 @@ class Pages final : public spi::PagedSegment {
   [[nodiscard]] Gpu& gpu() const noexcept { return gpu_of(*device); }
 
   Entries::iterator put(std::size_t offset, Page page) {
-    const std::scoped_lock lock(changing_);
+    const std::scoped_lock lock(list_);
     return pages_.emplace(offset, std::move(page)).first;
   }
   Page take(Entries::iterator entry) noexcept {
-    const std::scoped_lock lock(changing_);
+    const std::scoped_lock lock(list_);
     Page page = std::move(entry->second);
     pages_.erase(entry);
     return page;
@@ -140,7 +140,6 @@ class Pages final : public spi::PagedSegment {
   }
 
   const KindInfo& info_;
-  std::mutex changing_;  // of what pages there are, because hold() may be called meanwhile
   Entries pages_;
   bool leaks_ = false;
 };

@@ -46,9 +46,9 @@ struct PoolOptions {
   /// memory that other processes still use. It fails earlier when there is nothing to wait for: it does not wait for
   /// live buffers. With 0 it does not wait at all.
   std::chrono::nanoseconds patience = std::chrono::seconds{1};
-  /// Whether buffers can be given to other processes. Upstream must be exportable, too, and the pool is then not paged.
-  /// Exported memory is reused only when every importer is done with it or gone. A process that opens one buffer can
-  /// reach the whole segment around it.
+  /// Whether buffers can be given to other processes. Upstream must be exportable, too. Exported memory is reused only
+  /// when every importer is done with it or gone. A process that opens one buffer can reach the whole segment around it;
+  /// in a paged pool, the pages that hold the buffer. A buffer in more than 250 pages cannot be given away.
   bool exportable = false;
   bool paged = true;  ///< where upstream can: take memory by pages, and move idle pages to where they are needed
 };
@@ -75,10 +75,10 @@ struct PoolStats {
 /// Sizes are rounded up to multiples of 256 bytes and, up to 1 MiB, to 16 steps per doubling. The pool lives until its
 /// last buffer is closed, even when no handle is left.
 ///
-/// Over memory that can be paged (CUDA, kind vmm, not exportable) all buffers are in one range of addresses. Before
+/// Over memory that can be paged (CUDA, kind vmm) all buffers are in one range of addresses. Before
 /// such a pool asks upstream for more memory, it takes memory that no buffer and no pending use has and moves it, page
 /// by page, to addresses where the request fits. A buffer's address never changes, and fragmentation costs next to
-/// nothing.
+/// nothing. Pages of a buffer that another process uses neither move nor go back.
 ///
 /// `stats()` is exact while nobody allocates or closes. `peak_in_use` is exact if one thread allocates and closes all
 /// buffers on one stream, no other stream uses them, and there is no release threshold. Otherwise it is an estimate,

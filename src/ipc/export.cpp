@@ -12,6 +12,7 @@
 #include "weir/ipc.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
+#include "weir/spi/paged_segment.hpp"
 
 namespace weir {
 namespace {
@@ -51,6 +52,21 @@ void detail::check_shareable(const char* operation, const Buffer& buffer, ipc::A
   check_access(operation, *segment.device, access);
 }
 
+detail::SharedPlace detail::shared_place(const char* operation, const Buffer& buffer) {
+  const auto [segment, offset] = buffer.location();
+  spi::PagedSegment* const pages = segment->paged();
+  if (!pages) return {segment, offset, {}};
+  auto shared = pages->share(offset, buffer.size());
+  if (const auto parts = shared.segment->parts().size(); parts > most_wire_parts) {
+    throw Error(Errc::unsupported, std::string(operation) + ": the buffer lies in " + std::to_string(parts) +
+                                       " pages of " + buffer.memory_resource()->name() + "; " +
+                                       std::to_string(most_wire_parts) +
+                                       " can go to another process. Make the pool with paged = false, or take large "
+                                       "buffers from a pool of their own");
+  }
+  return {shared.segment.get(), shared.offset, shared.segment};
+}
+
 detail::Described detail::describe_memory(spi::Segment& segment, ipc::Access asked) {
   const auto& state = *segment.device;
   const spi::SegmentOps& segments = *state.backend->segments;
@@ -64,26 +80,33 @@ detail::Described detail::describe_memory(spi::Segment& segment, ipc::Access ask
   wire.alignment = alignment_of(0);
   wire.backend = state.backend->name;
   wire.driver = wire_driver(state.driver);
-  const bool readers = wire.read_only && segments.export_to_readers;
-  auto exported = readers ? segments.export_to_readers(segment) : segments.export_handle(segment);
-  wire.handle = exported.kind;
-  return {std::move(wire), std::move(exported.fd)};
+  const auto name = wire.read_only && segments.export_to_readers ? segments.export_to_readers : segments.export_handle;
+  std::vector<spi::UniqueFd> files;
+  const auto add = [&](spi::Segment& part) {
+    auto exported = name(part);
+    wire.handle = exported.kind;
+    files.push_back(std::move(exported.fd));
+  };
+  for (const auto& part : segment.parts()) {
+    add(*part);
+    wire.parts.push_back(part->size);
+  }
+  if (files.empty()) add(segment);
+  return {std::move(wire), std::move(files)};
 }
 
 ipc::Descriptor Buffer::ipc_descriptor(const Stream& stream, ipc::Access access) const {
   (void)stream.state();
   detail::check_shareable("Buffer::ipc_descriptor", *this, access);
-  const auto place = location();
+  const auto place = detail::shared_place("Buffer::ipc_descriptor", *this);
   spi::Segment& segment = *place.segment;
   const MemoryResource& resource = *block()->resource;
   order_after_uses(stream);
   const Event ready = stream.record();
-  auto [wire, file] = detail::describe_memory(segment, access);
+  auto [wire, fds] = detail::describe_memory(segment, access);
   wire.offset = place.offset;
   wire.size = size();
   wire.alignment = alignment_of(place.offset);
-  std::vector<spi::UniqueFd> fds;
-  fds.push_back(std::move(file));
   spi::StrangerFd lease;
   if (segment.lease) lease = segment.lease.duplicate();
   if (resource.reuses_memory()) lease = detail::grant_lease(share());

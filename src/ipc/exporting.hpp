@@ -2,9 +2,13 @@
 #pragma once
 // What every way of sharing memory with another process needs to know of it.
 
+#include <cstddef>
+#include <vector>
+
 #include "ipc/wire.hpp"
 #include "weir/access.hpp"
 #include "weir/buffer.hpp"
+#include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -20,10 +24,21 @@ void check_access(const char* operation, const spi::DeviceState& device, ipc::Ac
 /// Return the access that a process gets which is to have `asked`. Nobody gets more than this process has.
 [[nodiscard]] ipc::Access granted(const spi::Segment& segment, ipc::Access asked) noexcept;
 
+/// What another process opens of a buffer, and where the buffer is in that.
+struct SharedPlace {
+  spi::Segment* segment;
+  std::size_t offset;
+  spi::Ref<spi::Segment> keeps;  ///< the segment, unless the buffer keeps it
+};
+
+/// Return it for a buffer that can be shared. Called without locks: see PagedSegment::share. Throws unsupported, in the
+/// name of `operation`, if the buffer lies in too many pages.
+[[nodiscard]] SharedPlace shared_place(const char* operation, const Buffer& buffer);
+
 /// What names a whole segment for another process.
 struct Described {
   WireDescriptor wire;
-  spi::UniqueFd file;
+  std::vector<spi::UniqueFd> files;
 };
 
 /// Name the segment for a process that gets that access, at most.

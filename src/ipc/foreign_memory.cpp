@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/registry.hpp"
 #include "weir/error.hpp"
@@ -50,6 +51,26 @@ void check_identity(const WireDescriptor& wire, const spi::DeviceState& device) 
   }
 }
 
+spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file,
+                                 std::size_t bytes) {
+  const spi::ImportRequest request{wire.handle, file, bytes, wire.kind, wire.read_only};
+  return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
+}
+
+spi::Ref<spi::Segment> open_parts(spi::DeviceState& device, const WireDescriptor& wire,
+                                  std::span<spi::StrangerFd> files) {
+  const auto join = device.backend->segments->join;
+  if (!join)
+    throw Error(Errc::corrupt_descriptor, "descriptor: memory of " + device.describe() + " never has several parts");
+  std::vector<spi::Ref<spi::Segment>> parts;
+  std::vector<spi::Segment*> each;
+  for (std::size_t i = 0; i < wire.parts.size(); ++i) {
+    parts.push_back(open_part(device, wire, files[i], wire.parts[i]));
+    each.push_back(parts.back().get());
+  }
+  return spi::Ref<spi::Segment>::adopt(join(device, each));
+}
+
 }  // namespace
 
 spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred) {
@@ -61,11 +82,11 @@ spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& prefer
 
 // Opening takes no new memory. So if the driver runs out of memory, it was asked for more than there is behind the
 // handle.
-spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file) {
-  const spi::ImportRequest request{wire.handle, file, wire.segment_size, wire.kind, wire.read_only};
+spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
+                                   std::span<spi::StrangerFd> files) {
   try {
-    auto segment =
-        spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
+    auto segment = wire.parts.empty() ? open_part(device, wire, files.front(), wire.segment_size)
+                                      : open_parts(device, wire, files);
     if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
     return segment;
   } catch (const Error& error) {

@@ -2,6 +2,8 @@
 #pragma once
 // Memory of another process, from what that process says of it. Nothing that it says is trusted.
 
+#include <span>
+
 #include "ipc/wire.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/ref.hpp"
@@ -14,9 +16,9 @@ namespace weir::detail {
 /// when no device has it, and corrupt_descriptor when no device could.
 [[nodiscard]] spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred);
 
-/// Open the whole segment on the device that device_of() returned, and take the file or let go of it. On failure it
-/// throws, has opened nothing, and the caller still has the file.
+/// Open the whole segment on the device that device_of() returned, and take its files or let go of them. On failure it
+/// throws, has opened nothing, and the caller still has the files, unless there are several.
 [[nodiscard]] spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
-                                                 spi::StrangerFd& file);
+                                                 std::span<spi::StrangerFd> files);
 
 }  // namespace weir::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another process's buffer, from its descriptor.
 #include <utility>
+#include <vector>
 
 #include "ipc/file_pairs.hpp"
 #include "ipc/foreign_memory.hpp"
@@ -29,9 +30,12 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   if (wire.has_lease) lease = std::move(fds.back());
   if (lease) detail::check_write_end(lease.get(), "lease");
   Event ready;
-  if (wire.has_ready) ready = detail::receive_ready(std::move(fds[1]));
-  spi::StrangerFd file(std::move(fds[0]));
-  auto segment = detail::open_memory(device, wire, file);
+  const std::size_t memory = wire.memory_files();
+  if (wire.has_ready) ready = detail::receive_ready(std::move(fds[memory]));
+  std::vector<spi::StrangerFd> files;
+  files.reserve(memory);
+  for (std::size_t i = 0; i < memory; ++i) files.emplace_back(std::move(fds[i]));
+  auto segment = detail::open_memory(device, wire, files);
   segment->lease = std::move(lease);
   stream.wait(ready);
   return spi::make_adopted_buffer(std::move(segment), wire.offset, wire.size, stream);

@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/shortage.hpp"
 #include "weir/spi/stranger_fd.hpp"
 
 namespace weir::detail {
 
-/// Memory of another process, from the file that came with it. It is opened when somebody wants it first, and once: a
-/// refusal is remembered, and the file is closed then, unless this process was short of something that it may have
+/// Memory of another process, from the files that came with it. It is opened when somebody wants it first, and once: a
+/// refusal is remembered, and the files are closed then, unless this process was short of something that it may have
 /// later. `Memory` is what the opening makes.
 template <class Memory>
 class OpenedOnce {
  public:
-  explicit OpenedOnce(spi::StrangerFd file) noexcept : file_(std::move(file)) {}
-  /// Return the memory; `open(file)` opens it, and leaves the file if it throws. Throws what the opening threw, each time
+  explicit OpenedOnce(std::vector<spi::StrangerFd> files) noexcept : files_(std::move(files)) {}
+  /// Return the memory; `open(files)` opens it, and leaves the files if it throws. Throws what the opening threw, each time
   /// or until it succeeds. Not for two threads at once.
   template <class Open>
   const Memory& get(const Open& open) {
     if (refusal_) std::rethrow_exception(refusal_);
     if (memory_) return *memory_;
     try {
-      memory_ = open(file_);
+      memory_ = open(std::span(files_));
     } catch (...) {
-      if (file_ && is_shortage()) throw;
-      file_.reset();
+      const bool all_left = std::ranges::all_of(files_, [](const spi::StrangerFd& file) { return bool{file}; });
+      if (all_left && is_shortage()) throw;
+      files_.clear();
       refusal_ = std::current_exception();
       throw;
     }
-    file_.reset();
+    files_.clear();
     return *memory_;
   }
 
  private:
-  spi::StrangerFd file_;
+  std::vector<spi::StrangerFd> files_;
   std::optional<Memory> memory_;
   std::exception_ptr refusal_;
 };

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bytes of a descriptor: fixed layout, little-endian, every byte written, every field checked. docs/descriptor.md
-// specifies the format, and a golden-bytes test pins it.
+// specifies the format, and golden-bytes tests pin it.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "weir/device.hpp"
 #include "weir/spi/backend.hpp"
 
 namespace weir::detail {
 
-inline constexpr std::size_t wire_size = 256;
-inline constexpr std::uint16_t wire_version = 1;
+inline constexpr std::size_t wire_size = 256;        ///< bytes, of memory in one part
+inline constexpr std::size_t wire_part_size = 8;     ///< bytes more for each part, if there are several
+inline constexpr std::size_t most_wire_parts = 250;  ///< so that their files go in one message, with two more
+inline constexpr std::size_t most_wire_size = wire_size + most_wire_parts * wire_part_size;
 
 /// A descriptor in memory.
 struct WireDescriptor {
@@ -33,13 +35,25 @@ struct WireDescriptor {
   std::uint64_t alignment = 0;
   std::string backend;            ///< at most 15 bytes
   std::string driver;             ///< at most 63 bytes; longer names are cut
+  std::vector<std::uint64_t> parts;  ///< sizes of the parts of the segment, each with a file; empty for one
 
-  [[nodiscard]] std::size_t fd_count() const noexcept { return 1U + (has_ready ? 1 : 0) + (has_lease ? 1 : 0); }
+  /// Files that name the memory. They come first.
+  [[nodiscard]] std::size_t memory_files() const noexcept { return parts.empty() ? 1 : parts.size(); }
+  [[nodiscard]] std::size_t fd_count() const noexcept {
+    return memory_files() + (has_ready ? 1 : 0) + (has_lease ? 1 : 0);
+  }
 };
 
-using WireBytes = std::array<std::byte, wire_size>;
+using WireBytes = std::vector<std::byte>;
 
 [[nodiscard]] WireBytes encode(const WireDescriptor& descriptor);
+
+/// Return how many bytes a descriptor has that begins with these wire_size bytes; wire_size if it is none.
+[[nodiscard]] std::size_t whole_size(std::span<const std::byte> begin) noexcept;
+/// Return how many files name the memory of a descriptor of so many bytes.
+[[nodiscard]] constexpr std::size_t files_in(std::size_t wire_bytes) noexcept {
+  return wire_bytes <= wire_size ? 1 : (wire_bytes - wire_size) / wire_part_size;
+}
 
 /// Decode a descriptor and check it. Throws corrupt_descriptor, which names the field, or incompatible for another
 /// version.

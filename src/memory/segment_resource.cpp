@@ -122,8 +122,8 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
 
   spi::Block* do_reserve_addresses(std::size_t bytes, const Stream& stream) override {
     const auto reserve = device().state().backend->segments->reserve_addresses;
-    if (!reserve || !info_.paged || is_exportable() || flags_ != 0) return nullptr;
-    auto segment = spi::Ref<spi::Segment>::adopt(reserve(device().state(), info_.kind, bytes, false));
+    if (!reserve || !info_.paged || flags_ != 0) return nullptr;
+    auto segment = spi::Ref<spi::Segment>::adopt(reserve(device().state(), info_.kind, bytes, is_exportable()));
     segment->paged()->listener = this;
     spi::Block& block = blocks_.take(*this, stream);
     block.offset = 0;

@@ -18,7 +18,7 @@ PoolPtr PoolResource::make(ResourcePtr upstream, const PoolOptions& options) {
   (void)sync::has_heavy_barrier();  // ask the kernel now, not in the first allocation
   const auto pool = detail::first_handle(new PoolResource(std::move(upstream), options));
   PoolResource& made = *pool;
-  if (options.paged && !options.exportable) made.reserve_addresses();
+  if (options.paged) made.reserve_addresses();
   if (!made.pages_) made.arena_.largest_small = made.segment_bytes_ / granule;
   if (options.initial_bytes == 0) return pool;
   Shortage shortage;

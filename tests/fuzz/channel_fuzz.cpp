@@ -38,7 +38,8 @@ struct Halves {
     if (const auto* const hello = std::get_if<Hello>(&message)) {
       lender.open_window(std::min(hello->window, 65536U));
     } else if (const auto* const segment = std::get_if<Segment>(&message)) {
-      require(segment->descriptor.size() == detail::wire_size, "a descriptor of another size");
+      const auto bytes = segment->descriptor.size();
+      require(bytes >= detail::wire_size && bytes <= detail::most_wire_size, "a descriptor of another size");
       borrower.add(segment->number, {std::to_integer<std::uint64_t>(segment->descriptor[0])});
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       require(grant->payload.size() <= most_payload, "a payload that is too large");

@@ -26,6 +26,7 @@
 #include "weir/channel.hpp"
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::test {
@@ -316,11 +317,18 @@ TEST_P(Leased, IsLentOverSocketsThatAskOnce) {
   }
 }
 
+// Return how many bytes another process opens of a buffer that lies in one page.
+std::size_t opened_for(const Buffer& buffer) {
+  const auto place = buffer.location();
+  spi::PagedSegment* const paged = place.segment->paged();
+  return paged ? paged->hold(place.offset, buffer.size()).pages.front()->size : place.segment->size;
+}
+
 // Two openings of one memory are two buffers and one segment.
 TEST_P(Leased, SegmentsCountOnceInTheImporter) {
   await_releases();  // of other tests
   Buffer buffer = resource->allocate(size, stream);
-  const std::size_t segment = buffer.location().segment->size;
+  const std::size_t segment = opened_for(buffer);
   std::vector<Buffer> opened;
   opened.push_back(ipc::open(buffer.ipc_descriptor(stream), stream));
   const ResourcePtr external = opened[0].memory_resource();
@@ -344,7 +352,7 @@ TEST_P(Leased, SegmentsOfAChannelCountOnceInTheImporter) {
   auto [here, there] = make_channels();
   auto [further, too] = make_channels();
   const Buffer buffer = resource->allocate(size, stream);
-  const std::size_t segment = buffer.location().segment->size;
+  const std::size_t segment = opened_for(buffer);
   for (Channel* const channel : {&here, &here, &further}) channel->send(buffer.slice(0, 100), stream);
   Buffer first = there.receive(stream, limit).buffer;
   const ResourcePtr borrowed = first.memory_resource();

@@ -124,6 +124,23 @@ TEST_F(SharedPages, KeepTheirIdentityWhenTheyMove) {
   EXPECT_NE(addresses->hold(unit, unit).pages.front()->id(), id);
 }
 
+TEST_F(SharedPages, TheSameOnesAreSharedAsTheSameSegment) {
+  for (std::size_t i = 0; i < 4; ++i) add(i, 1);
+  const auto two = addresses->share(5, unit), three = addresses->share(6, 2 * unit);
+  EXPECT_EQ(two.offset, 5U);
+  EXPECT_EQ(two.segment->size, 2 * unit);
+  ASSERT_EQ(two.segment->parts().size(), 2U);
+  EXPECT_EQ(three.segment->parts().size(), 3U);
+  EXPECT_EQ(two.segment->parts().front().get(), three.segment->parts().front().get());
+  EXPECT_TRUE(two.segment->exportable);
+  EXPECT_EQ(addresses->share(unit - 1, 2).segment.get(), two.segment.get());
+  EXPECT_EQ(addresses->share(unit - 1, 2).offset, unit - 1);
+  EXPECT_EQ(addresses->share(unit, unit).segment.get(), two.segment->parts().back().get()) << "one page alone";
+  addresses->forget_shared(2 * unit);
+  EXPECT_EQ(addresses->share(5, unit).segment.get(), two.segment.get());
+  EXPECT_NE(addresses->share(6, 2 * unit).segment.get(), three.segment.get());
+}
+
 TEST_F(SharedPages, CanBeReadOnly) {
   add(0, 1);
   add(1, 1);

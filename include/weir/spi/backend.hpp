@@ -104,7 +104,8 @@ struct SegmentOps {
   std::shared_ptr<Source> (*source)(DeviceState& device, MemoryKind kind) = nullptr;
   /// Reserve at least `bytes` of addresses for memory of a kind that is `paged`. `exportable`, which is true only where
   /// the kind is exportable, says whether its pages are. Throws. Optional.
-  PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes, bool exportable) = nullptr;
+  PagedSegment* (*reserve_addresses)(DeviceState& device, MemoryKind kind, std::size_t bytes,
+                                     bool exportable) = nullptr;
   /// Make a handle that names an exportable segment for another process. Optional.
   ExportedHandle (*export_handle)(Segment& segment) = nullptr;
   /// Make a handle through which another process can only read. What keeps it from writing is the kernel, or the driver
@@ -116,8 +117,8 @@ struct SegmentOps {
   /// Open a foreign segment, and take the file or let go of it. On every failure it throws and leaves the file and the
   /// process as they were. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
-  /// Make a segment whose addresses hold the memory of all `pages`, one behind the other. Each of them is a whole segment
-  /// of `device`: a page, or what import_handle made of one. The new segment keeps them. On failure, throws and leaves
+  /// Make a segment whose addresses hold the memory of all `pages`, one behind the other. Each of them is a whole
+  /// segment of `device`: a page, or what import_handle made of one. The new segment keeps them. On failure, throws and leaves
   /// nothing behind. Optional; absent = no kind of this backend is both `paged` and exportable.
   Segment* (*join)(DeviceState& device, std::span<Segment* const> pages) = nullptr;
   /// Return whether the driver believes what it finds inside the files that name memory, so that a process which has

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "weir/error.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
+#include "weir/spi/sync.hpp"
 
 namespace weir::spi {
 
@@ -47,11 +49,39 @@ class PagedSegment : public Segment {
     std::size_t offset = 0;           ///< of the range in the first page
   };
   /// Return the pages that hold the range, for other processes (SegmentOps::join): they are exportable if this segment
-  /// is. The range is a buffer's, so its pages stay where they are. Thread-safe. Throws only for want of memory. The default
-  /// is for segments that are never exportable, and returns no pages.
+  /// is. The range is a buffer's, so its pages stay where they are. Thread-safe. Throws only for want of memory. The
+  /// default is for segments that are never exportable, and returns no pages.
   [[nodiscard]] virtual Held hold(std::size_t /*offset*/, std::size_t /*bytes*/) { return {}; }
 
+  /// What another process opens for a range, and where the range is in that.
+  struct Shared {
+    Ref<Segment> segment;
+    std::size_t offset = 0;
+  };
+  /// Return the page that holds the range, or a segment whose parts() are the pages that do. The same pages make the
+  /// same segment while they stay where they are, up to a limit. Called as hold() is, but without any lock of the
+  /// caller's: the end of an older such segment may be told to other processes.
+  [[nodiscard]] Shared share(std::size_t offset, std::size_t bytes);
+  /// The page at `offset` is about to move or to end.
+  void forget_shared(std::size_t offset) noexcept;
+
   PagedSegment* paged() noexcept final { return this; }
+
+ protected:
+  /// For the list of pages, which hold() reads while others change it. Forks see to it. While a thread has it, that
+  /// thread takes no other lock and calls no driver.
+  sync::Mutex list_;
+
+ private:
+  struct Run {
+    std::size_t begin, end;
+    Ref<Segment> segment;
+  };
+  friend class ForkLink;
+  void fork(ForkMoment moment) noexcept;
+
+  std::vector<Run> runs_;  // of several pages, the oldest first
+  ForkLink link_{*this};   // the last member, as ForkLink requires
 };
 
 }  // namespace weir::spi

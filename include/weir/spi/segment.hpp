@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "weir/device.hpp"
@@ -76,6 +77,9 @@ class Segment {
 
   /// Return this segment if its memory comes and goes by pages, else null.
   virtual PagedSegment* paged() noexcept { return nullptr; }
+  /// Return the segments whose memory this one names, one behind the other. Such a segment is for other processes, which
+  /// open the parts and join them. It has no address. All other segments have no parts.
+  [[nodiscard]] virtual std::span<const Ref<Segment>> parts() const noexcept { return {}; }
 
   /// Return the identity for other processes, which is the same on every call.
   [[nodiscard]] SegmentId id();

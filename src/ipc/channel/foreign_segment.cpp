@@ -8,10 +8,10 @@ namespace weir::detail::channel {
 
 OpenSegment ForeignSegment::open(spi::DeviceState& preferred, int socket) {
   const std::scoped_lock lock(opening_);
-  return memory_.get([&](spi::StrangerFd& file) {
+  return memory_.get([&](std::span<spi::StrangerFd> files) {
     auto& device = device_of(wire, preferred);
     check_one_user("ipc::Channel::receive", device, socket);
-    return open_segment(open_memory(device, wire, file));
+    return open_segment(open_memory(device, wire, files));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "ipc/channel/imported.hpp"
 #include "ipc/opened_once.hpp"
@@ -15,7 +16,8 @@ namespace weir::detail::channel {
 
 /// A segment of the peer. Opened when the first buffer of it is received.
 struct ForeignSegment {
-  ForeignSegment(WireDescriptor described, spi::StrangerFd from) : wire(std::move(described)), memory_(std::move(from)) {}
+  ForeignSegment(WireDescriptor described, std::vector<spi::StrangerFd> from)
+      : wire(std::move(described)), memory_(std::move(from)) {}
   /// Return the memory, opened on `preferred` if nobody has opened it yet. It came over `socket`. Throws, each time, what
   /// the opening threw.
   [[nodiscard]] OpenSegment open(spi::DeviceState& preferred, int socket);

@@ -3,6 +3,7 @@
 // The half of a connection that lends memory: what the peer has been told of, what it holds, and how much more it may
 // be sent. Knows neither files nor clocks.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -43,11 +44,19 @@ class Lender {
   void open_window(std::uint32_t buffers) noexcept { window_ = buffers; }
   /// Return how many more buffers may be sent now.
   [[nodiscard]] std::uint32_t room() const noexcept { return window_ - on_their_way_; }
+  /// Return whether the peer may be told of a segment with so many files now. It keeps them open until its user takes
+  /// the first buffer of the segment, so segments of many parts do not come one right after another.
+  [[nodiscard]] bool takes_files(std::size_t files) const noexcept {
+    return files == 1 || on_their_way_ == 0 || files <= most_unopened - std::min(most_unopened, unopened_);
+  }
+  /// The peer was told of them.
+  void tell_files(std::size_t files) noexcept { unopened_ += files; }
   /// The peer's user has taken so many.
   void credit(std::uint32_t buffers) {
     if (buffers == 0 || buffers > on_their_way_)
       violated("it took " + std::to_string(buffers) + " buffers of " + std::to_string(on_their_way_));
     on_their_way_ -= buffers;
+    if (on_their_way_ == 0) unopened_ = 0;
   }
 
   /// Return the number by which the peer knows the segment with that access.
@@ -83,7 +92,7 @@ class Lender {
   /// credited for it: then the peer broke the protocol, and what is left comes back at the end().
   [[nodiscard]] std::optional<Held> unlend(std::uint64_t number) noexcept {
     if (!is_lent(number) || on_their_way_ == 0) return std::nullopt;
-    --on_their_way_;
+    if (--on_their_way_ == 0) unopened_ = 0;
     return take(number);
   }
   /// The peer uses the grant no more. Return what was kept for it.
@@ -110,6 +119,7 @@ class Lender {
   [[nodiscard]] std::size_t told() const noexcept { return told_.size(); }  ///< segments that the peer knows
 
  private:
+  static constexpr std::size_t most_unopened = 256;  // files of segments of several parts
   static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
 
   [[nodiscard]] bool is_lent(std::uint64_t number) const noexcept {
@@ -130,6 +140,7 @@ class Lender {
   std::map<ToldOf, std::uint32_t> told_;
   std::uint32_t last_segment_ = 0;
   std::uint32_t window_ = 0, on_their_way_ = 0;
+  std::size_t unopened_ = 0;  // told of since nothing was on its way
 };
 
 }  // namespace weir::detail::channel

@@ -41,6 +41,7 @@ struct Outgoing {
 struct Lent {
   Buffer buffer;
   std::shared_ptr<const void> mark;
+  spi::Ref<spi::Segment> keeps = {};  ///< what the peer opened of the buffer, if that is not the buffer's segment
 };
 
 /// Hears of a connection whose user waits in no call.
@@ -130,6 +131,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::shared_ptr<ReceivedPoint> ready;
   };
   struct Dropped;  // what must be destroyed without the locks
+  struct Placed;   // a buffer to send, with what the peer opens of it
 
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
@@ -147,9 +149,11 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
   void refuse_arrived(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
-  std::size_t send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream, const Deadline& deadline);
+  [[nodiscard]] static std::vector<Placed> place(std::span<const Outgoing> buffers);
+  std::size_t send_some(std::span<const Placed> buffers, bool waits, const Stream& stream, const Deadline& deadline);
+  [[nodiscard]] bool peer_takes(const Placed& next) const;
   void await_turn(Lock& lock, const Deadline& deadline);
-  std::size_t compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream);
+  std::size_t compose(Lock& lock, std::span<const Placed> buffers, bool waits, const Stream& stream);
   [[nodiscard]] PagePoint record(const Stream& stream);
   void compose_debts();
   [[nodiscard]] std::ptrdiff_t send_composed(std::span<const int> files) noexcept;

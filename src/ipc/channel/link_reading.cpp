@@ -151,7 +151,9 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
     const auto wire = decode(segment->descriptor);
     if (wire.has_ready || wire.has_lease || wire.offset != 0 || wire.size != wire.segment_size)
       violated("a segment's descriptor is that of a buffer");
-    borrower_.add(segment->number, {std::make_shared<ForeignSegment>(wire, std::move(files.at(file++)))});
+    std::vector<spi::StrangerFd> memory;
+    for (std::size_t i = 0; i < wire.memory_files(); ++i) memory.push_back(std::move(files.at(file++)));
+    borrower_.add(segment->number, {std::make_shared<ForeignSegment>(wire, std::move(memory))});
   } else if (std::holds_alternative<Page>(message)) {
     borrower_.add_page();
     peer_page_ = std::make_shared<const PeerPage>(std::move(files.at(file++)));

@@ -2,6 +2,7 @@
 // How a connection makes packets and sends them.
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,18 @@
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::channel {
+
+struct Link::Placed {
+  const Outgoing* out;
+  SharedPlace place;
+  [[nodiscard]] std::size_t files() const noexcept {  // if the peer has to be told of the segment
+    return std::max<std::size_t>(place.segment->parts().size(), 1);
+  }
+};
+
 namespace {
+
+constexpr const char* sending = "ipc::Channel::send";
 
 // Does not put a mark on the stream, unless others put work there: then buffers that are sent one after another have the
 // same point.
@@ -29,24 +41,31 @@ bool has_work(const Stream& stream) {
 
 }  // namespace
 
+std::vector<Link::Placed> Link::place(std::span<const Outgoing> buffers) {
+  std::vector<Placed> placed;
+  placed.reserve(buffers.size());
+  for (const Outgoing& one : buffers) placed.push_back({&one, shared_place(sending, *one.buffer)});
+  return placed;
+}
+
 std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline) {
-  constexpr const char* operation = "ipc::Channel::send";
   check_process();
   (void)stream.state();
   for (const Outgoing& one : buffers) {
-    check_shareable(operation, *one.buffer, one.access);
+    check_shareable(sending, *one.buffer, one.access);
     if (one.payload.size() > most_payload)
-      throw Error(Errc::invalid_argument, std::string(operation) + ": a payload of " +
+      throw Error(Errc::invalid_argument, std::string(sending) + ": a payload of " +
                                               std::to_string(one.payload.size()) + " bytes; it may have " +
                                               std::to_string(most_payload));
   }
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
+  const auto placed = place(buffers);
   const bool waits = has_work(stream);
   std::size_t done = 0;
   std::exception_ptr failure;
   while (done < buffers.size() && !failure) {
     try {
-      done += send_some(buffers.subspan(done), waits, stream, deadline);
+      done += send_some(std::span(placed).subspan(done), waits, stream, deadline);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -73,10 +92,16 @@ void Link::watch_what_is_lent() noexcept {
 
 std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stream) {
   const Deadline now(std::chrono::milliseconds{0});
+  const auto placed = place(buffers);
   const bool waits = has_work(stream);
   std::size_t done = 0;
+  const auto takes_next = [&] {
+    const Lock lock(state_);
+    return !(ended_ || peer_closed_ || closed_) && peer_takes(placed[done]);
+  };
   try {
-    while (done < buffers.size() && capacity().room != 0) done += send_some(buffers.subspan(done), waits, stream, now);
+    while (done < buffers.size() && takes_next())
+      done += send_some(std::span(placed).subspan(done), waits, stream, now);
   } catch (const Error& error) {
     if (error.code() != Errc::timed_out) throw;
     await_room_in_socket();
@@ -94,15 +119,20 @@ void Link::await_room_in_socket() noexcept {
   ask_watcher();
 }
 
+// Return whether the peer takes the buffer now.
+bool Link::peer_takes(const Placed& next) const {
+  return lender_.room() != 0 && lender_.takes_files(next.files());
+}
+
 // Send one packet. Return how many buffers it has: none if another thread was faster.
-std::size_t Link::send_some(std::span<const Outgoing> buffers, bool waits, const Stream& stream,
+std::size_t Link::send_some(std::span<const Placed> buffers, bool waits, const Stream& stream,
                             const Deadline& deadline) {
   Dropped dropped;
   std::exception_ptr failure;
   std::size_t count = 0;
   {
     Lock lock(state_);
-    for (; !(ended_ || peer_closed_ || closed_) && lender_.room() == 0; wait(lock, deadline, false)) {}
+    for (; !(ended_ || peer_closed_ || closed_) && !peer_takes(buffers.front()); wait(lock, deadline, false)) {}
     await_turn(lock, deadline);
     sending_ = true;
     try {
@@ -134,7 +164,7 @@ void Link::await_turn(Lock& lock, const Deadline& deadline) {
 
 // Make a packet of what the peer is owed, and of as many buffers as fit. Return how many those are. The caller has
 // set sending_.
-std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool waits, const Stream& stream) {
+std::size_t Link::compose(Lock& lock, std::span<const Placed> buffers, bool waits, const Stream& stream) {
   compose_debts();
   const auto unlocked = [&](auto&& work) {  // nobody else tells and lends meanwhile, but the peer may end
     lock.unlock();
@@ -148,19 +178,21 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
   check_peer();
   std::size_t count = 0;
   PagePoint ready;
-  for (; count < buffers.size() && lender_.room() != 0 && packet_.has_room(buffers[count].payload.size()); ++count) {
-    const Buffer& buffer = *buffers[count].buffer;
-    const auto place = buffer.location();
-    const ToldOf segment{place.segment, granted(*place.segment, buffers[count].access)};
+  for (; count < buffers.size() && peer_takes(buffers[count]); ++count) {
+    const Outgoing& out = *buffers[count].out;
+    if (!packet_.has_room(out.payload.size(), buffers[count].files())) break;
+    const SharedPlace& place = buffers[count].place;
+    const ToldOf segment{place.segment, granted(*place.segment, out.access)};
     const auto told = lender_.tell(segment);
     if (told.first) {
       told_now_.push_back(segment);
-      check_one_user("ipc::Channel::send", *place.segment->device, socket_.get());
+      check_one_user(sending, *place.segment->device, socket_.get());
       auto described = unlocked([&] {
         tell_of_its_end(*place.segment);
         return describe_memory(*place.segment, segment.access);
       });
-      files_.push_back(std::move(described.file));
+      if (described.files.size() > 1) lender_.tell_files(described.files.size());
+      std::ranges::move(described.files, std::back_inserter(files_));
       (void)packet_.add(Segment{told.number, encode(described.wire)});
     }
     if (waits && ready.value == 0) {
@@ -169,8 +201,8 @@ std::size_t Link::compose(Lock& lock, std::span<const Outgoing> buffers, bool wa
     }
     lent_now_.push_back(0);
     undone_.reserve(lent_now_.capacity());
-    lent_now_.back() = lender_.lend({buffer.share(), buffers[count].mark});
-    (void)packet_.add(Grant{lent_now_.back(), told.number, place.offset, buffer.size(), ready, buffers[count].payload});
+    lent_now_.back() = lender_.lend({out.buffer->share(), out.mark, place.keeps});
+    (void)packet_.add(Grant{lent_now_.back(), told.number, place.offset, out.buffer->size(), ready, out.payload});
   }
   return count;
 }

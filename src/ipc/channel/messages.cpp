@@ -17,7 +17,7 @@ constexpr std::size_t head = 4;
 enum Type : std::uint16_t { hello = 1, segment = 2, page = 3, grant = 4, releases = 5, credit = 6, retire = 7, bye = 8 };
 
 constexpr std::size_t hello_size = 8;
-constexpr std::size_t segment_size = 4 + wire_size;
+constexpr std::size_t segment_size = 4;  // and the descriptor behind it
 constexpr std::size_t empty_size = 4;  // reserved
 constexpr std::size_t grant_size = 44;  // and the payload behind it
 constexpr std::size_t number_size = 4;
@@ -82,9 +82,10 @@ std::span<std::byte> PacketWriter::begin(std::uint16_t type, std::size_t body, s
   return made.subspan(head);
 }
 
-bool PacketWriter::has_room(std::size_t payload) const noexcept {
-  const std::size_t most = whole(segment_size) + whole(empty_size) + whole(grant_size + payload);
-  return most <= largest_packet - bytes_.size() && most_files - files_ >= 2;
+bool PacketWriter::has_room(std::size_t payload, std::size_t parts) const noexcept {
+  const std::size_t descriptor = wire_size + (parts > 1 ? parts * wire_part_size : 0);
+  const std::size_t most = whole(segment_size + descriptor) + whole(empty_size) + whole(grant_size + payload);
+  return most <= largest_packet - bytes_.size() && most_files - files_ >= parts + 1;
 }
 
 void PacketWriter::clear() noexcept {
@@ -101,10 +102,10 @@ bool PacketWriter::add(const Hello& message) {
 }
 
 bool PacketWriter::add(const Segment& message) {
-  const auto body = begin(segment, segment_size, 1);
+  const auto body = begin(segment, segment_size + message.descriptor.size(), message.files());
   if (body.empty()) return false;
   put(body, 0, message.number);
-  std::memcpy(body.data() + 4, message.descriptor.data(), wire_size);
+  std::ranges::copy(message.descriptor, body.begin() + segment_size);
   return true;
 }
 
@@ -161,20 +162,26 @@ std::optional<Message> PacketReader::next() {
   if (size == 0 || size > rest_.size()) violated("a message of " + std::to_string(size) + " bytes");
   const Bytes body = rest_.subspan(head, size - head);
   rest_ = rest_.subspan(size);
-  if (type == segment || type == page) {
-    if (files_ == 0) violated("a file is missing");
-    --files_;
-  }
+  const auto take_files = [this](std::size_t count) {
+    if (count > files_) violated("a file is missing");
+    files_ -= count;
+  };
   switch (type) {
     case hello: {
       const Bytes fields = exactly(body, hello_size, "a greeting");
       return Hello{get<std::uint32_t>(fields, 0), get<std::uint32_t>(fields, 4)};
     }
     case segment: {
-      const Bytes fields = exactly(body, segment_size, "a segment");
-      return Segment{get<std::uint32_t>(fields, 0), fields.subspan(4)};
+      if (body.size() < segment_size + wire_size || body.size() > segment_size + most_wire_size)
+        violated("a segment has " + std::to_string(body.size()) + " bytes");
+      const Segment made{get<std::uint32_t>(body, 0), body.subspan(segment_size)};
+      take_files(made.files());
+      return made;
     }
-    case page: check_empty(body, "a page"); return Page{};
+    case page:
+      check_empty(body, "a page");
+      take_files(1);
+      return Page{};
     case bye: check_empty(body, "a farewell"); return Bye{};
     case grant: return read_grant(body);
     case releases: return read_releases(body);

@@ -17,20 +17,21 @@
 
 namespace weir::detail::channel {
 
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 inline constexpr std::size_t most_payload = 256;        ///< bytes of a user beside one buffer
 inline constexpr std::size_t largest_packet = 32 << 10;  ///< bytes
-inline constexpr std::size_t most_files = 64;           ///< beside one packet
+inline constexpr std::size_t most_files = 253;          ///< beside one packet
 
 /// The first message of each side, and only that.
 struct Hello {
   std::uint32_t version;
   std::uint32_t window;  ///< so many buffers may be on their way to this side
 };
-/// A segment that the receiver may open. Its file comes beside the packet.
+/// A segment that the receiver may open. Its files come beside the packet.
 struct Segment {
   std::uint32_t number;                   ///< of the sender's choice, greater than all before
-  std::span<const std::byte> descriptor;  ///< of the whole segment, wire_size bytes
+  std::span<const std::byte> descriptor;  ///< of the whole segment, wire_size bytes or more
+  [[nodiscard]] std::size_t files() const noexcept { return files_in(descriptor.size()); }
 };
 /// The sender's timeline page, which it sends at most once. Its file comes beside the packet.
 struct Page {};
@@ -74,8 +75,9 @@ class PacketWriter {
   bool add(const Retire& message);
   bool add(const Bye& message);
 
-  /// Return whether there is room for a grant with so large a payload, and for the messages that may have to precede it.
-  [[nodiscard]] bool has_room(std::size_t payload) const noexcept;
+  /// Return whether there is room for a grant with so large a payload, and for the messages that may have to precede it:
+  /// a page, and a segment of so many parts.
+  [[nodiscard]] bool has_room(std::size_t payload, std::size_t parts = 1) const noexcept;
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
   [[nodiscard]] std::size_t files() const noexcept { return files_; }  ///< that must come beside the packet

@@ -52,14 +52,14 @@ class HeldResource final : public ForeignResource {
 }  // namespace
 
 const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred, int holder) {
-  return memory_.get([&](spi::StrangerFd& file) {
+  return memory_.get([&](std::span<spi::StrangerFd> files) {
     WireDescriptor wire = detail::decode(descriptor_);
     if (wire.offset != 0 || wire.size != wire.segment_size || wire.has_ready || wire.has_lease)
       violated("a descriptor that is not of a whole segment");
     wire.read_only = true;  // whatever was said
     auto& device = device_of(wire, preferred);
     check_one_user("ipc::SetReader", device, holder);
-    return open_memory(device, wire, file);
+    return open_memory(device, wire, files);
   });
 }
 

@@ -19,12 +19,18 @@ namespace weir::detail::hold {
 class HeldMemory {
  public:
   HeldMemory(Bytes descriptor, spi::StrangerFd file)
-      : descriptor_(descriptor.begin(), descriptor.end()), memory_(std::move(file)) {}
+      : descriptor_(descriptor.begin(), descriptor.end()), memory_(one(std::move(file))) {}
   /// Return the memory, read-only, opened on `preferred` if nobody has opened it yet and that device can. Throws, each
   /// time, what the opening threw. `holder` is the socket over which it came.
   [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred, int holder);
 
  private:
+  static std::vector<spi::StrangerFd> one(spi::StrangerFd file) {
+    std::vector<spi::StrangerFd> files;
+    files.push_back(std::move(file));
+    return files;
+  }
+
   std::vector<std::byte> descriptor_;
   OpenedOnce<spi::Ref<spi::Segment>> memory_;
 };

@@ -20,7 +20,7 @@ inline constexpr std::size_t most_dimensions = 64;
 struct Record {
   static constexpr std::uint32_t no_segment = 0xffffffff;  ///< of a buffer of zero bytes
   std::string_view name;
-  std::uint32_t segment = no_segment;  ///< its place in the set's list
+  std::uint32_t segment = no_segment;  ///< its place in the set's list; the buffer may go on in those that follow
   std::uint64_t offset = 0;            ///< of the tensor's buffer in the segment
   std::uint64_t size = 0;              ///< of that buffer
   Layout layout;                       ///< in that buffer

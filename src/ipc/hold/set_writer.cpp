@@ -15,6 +15,7 @@
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/segment.hpp"
 
@@ -45,7 +46,8 @@ void wait_for(const Event& event, const Deadline& deadline) {
   if (status == WaitStatus::lost) event.wait();  // throws
 }
 
-/// The segments of a set, each once, and its tensors in terms of them.
+/// The segments of a set, each once, and its tensors in terms of them. The pages of one resource are in the order of
+/// their addresses, so that a tensor of several pages has consecutive ones.
 struct Composed {
   std::vector<spi::SegmentId> ids;
   std::vector<spi::Segment*> segments;
@@ -53,19 +55,21 @@ struct Composed {
   std::vector<Buffer> pinned;  // of resources that use memory again
 
   explicit Composed(const Tensors& added) {
-    std::map<spi::Segment*, std::uint32_t> places;
+    for (const auto& [name, one] : added) {
+      if (one.buffer.size() != 0) place(one.buffer);
+    }
+    for (auto& [where, place] : places_) {
+      place.number = static_cast<std::uint32_t>(segments.size());
+      segments.push_back(place.segment);
+      ids.push_back(place.segment->id());
+    }
     RecordWriter records;
+    auto first = firsts_.begin();
     for (const auto& [name, one] : added) {
       Record record{name, Record::no_segment, 0, one.buffer.size(), one.layout};
       if (one.buffer.size() != 0) {
-        const auto place = one.buffer.location();
-        const auto [at, is_new] = places.try_emplace(place.segment, static_cast<std::uint32_t>(segments.size()));
-        if (is_new) {
-          segments.push_back(place.segment);
-          ids.push_back(place.segment->id());
-        }
-        record.segment = at->second;
-        record.offset = place.offset;
+        record.segment = first->place->second.number;
+        record.offset = first++->offset;
         if (one.buffer.memory_resource()->reuses_memory()) pinned.push_back(one.buffer.share());
       }
       records.add(record);
@@ -76,12 +80,42 @@ struct Composed {
                                               " segments; a set may have " + std::to_string(most_segments) +
                                               ": allocate them from a pool");
   }
+
+ private:
+  struct Place {
+    spi::Segment* segment;
+    std::uint32_t number = 0;
+  };
+  using Places = std::map<std::pair<spi::Segment*, std::size_t>, Place>;  // by what has the addresses, and where there
+  struct First {
+    Places::iterator place;
+    std::size_t offset;
+  };
+
+  void place(const Buffer& buffer) {
+    const auto [whole, offset] = buffer.location();
+    spi::PagedSegment* const paged = whole->paged();
+    if (!paged) {
+      firsts_.push_back({places_.try_emplace({whole, 0}, Place{whole}).first, offset});
+      return;
+    }
+    const auto held = paged->hold(offset, buffer.size());
+    std::size_t at = offset - held.offset;
+    for (const auto& page : held.pages) {
+      const auto place = places_.try_emplace({whole, at}, Place{page.get()}).first;
+      if (page.get() == held.pages.front().get()) firsts_.push_back({place, held.offset});
+      at += page->size;
+    }
+  }
+
+  Places places_;
+  std::vector<First> firsts_;  // of each tensor that has memory, in their order
 };
 
 detail::WireBytes describe(spi::Segment& segment, int holder, std::vector<spi::UniqueFd>& files) {
   detail::check_one_user("SetWriter::commit", *segment.device, holder);
   auto [wire, file] = detail::describe_memory(segment, Access::read_only);
-  files.push_back(std::move(file));
+  files.push_back(std::move(file.front()));
   return detail::encode(wire);
 }
 

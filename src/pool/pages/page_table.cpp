@@ -17,12 +17,14 @@ bool PageTable::add(std::uint64_t begin, std::uint64_t granules, Shortage& short
 
 void PageTable::move(const Page& page, std::uint64_t to) {
   make_room(to);
+  segment_.forget_shared(page.begin * granule);
   segment_.move_page(page.begin * granule, to * granule);
   units_[page.begin / unit] = 0;
   units_[to / unit] = static_cast<std::uint32_t>(page.granules / unit);
 }
 
 void PageTable::end(const Page& page) noexcept {
+  segment_.forget_shared(page.begin * granule);
   segment_.end_page(page.begin * granule);
   units_[page.begin / unit] = 0;
 }

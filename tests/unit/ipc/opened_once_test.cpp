@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
+#include <span>
 #include <system_error>
+#include <vector>
 
 #include "weir/error.hpp"
 
@@ -20,25 +23,35 @@ class OpenOnce : public testing::Test {
   template <class Failure>
   void fails(const Failure& failure) {
     EXPECT_THROW(
-        (void)memory_.get([&](spi::StrangerFd& file) -> int {
-          EXPECT_TRUE(file);
+        (void)memory_.get([&](Files files) -> int {
+          EXPECT_TRUE(all(files));
           throw failure;
         }),
         Failure);
   }
   int succeeds() {
-    return memory_.get([](spi::StrangerFd& file) {
-      EXPECT_TRUE(file);
+    return memory_.get([](Files files) {
+      EXPECT_TRUE(all(files));
       return 7;
     });
   }
   int asks_nobody() {
-    return memory_.get([](spi::StrangerFd&) -> int {
+    return memory_.get([](Files) -> int {
       ADD_FAILURE() << "opened again";
       return 0;
     });
   }
-  OpenedOnce<int> memory_{spi::UniqueFd(::memfd_create("test", MFD_CLOEXEC))};
+
+  using Files = std::span<spi::StrangerFd>;
+  static bool all(Files files) {
+    return files.size() == 2 && std::ranges::all_of(files, [](const auto& file) { return bool{file}; });
+  }
+  static std::vector<spi::StrangerFd> two() {
+    std::vector<spi::StrangerFd> files;
+    for (int i = 0; i < 2; ++i) files.emplace_back(spi::UniqueFd(::memfd_create("test", MFD_CLOEXEC)));
+    return files;
+  }
+  OpenedOnce<int> memory_{two()};
 };
 
 TEST_F(OpenOnce, RemembersTheMemory) {
@@ -58,9 +71,9 @@ TEST_F(OpenOnce, AsksAgainAfterAShortage) {
   EXPECT_EQ(asks_nobody(), 7);
 }
 
-TEST_F(OpenOnce, RemembersAShortageThatTookTheFile) {
-  EXPECT_THROW((void)memory_.get([](spi::StrangerFd& file) -> int {
-    file.reset();
+TEST_F(OpenOnce, RemembersAShortageThatTookAFile) {
+  EXPECT_THROW((void)memory_.get([](Files files) -> int {
+    files.back().reset();
     throw std::bad_alloc();
   }),
                std::bad_alloc);

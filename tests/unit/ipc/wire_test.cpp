@@ -2,6 +2,8 @@
 // The descriptor format: golden bytes, every byte changed, every field out of range.
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "descriptor_fields.hpp"
 #include "expect.hpp"
@@ -73,6 +75,71 @@ TEST(Wire, GoldenBytesWithALease) {
   EXPECT_EQ(back.fd_count(), 3U);
 }
 
+detail::WireDescriptor in_parts(std::vector<std::uint64_t> parts) {
+  auto d = sample();
+  d.segment_size = 0;
+  for (const auto part : parts) d.segment_size += part;
+  d.parts = std::move(parts);
+  return d;
+}
+
+// Memory in several parts has another version, and their sizes behind the rest.
+TEST(Wire, GoldenBytesOfSeveralParts) {
+  std::string expected = golden;
+  expected.replace(16, 8, "02001001");
+  expected.replace(32, 8, "03000000");
+  expected.replace(480, 32, "0000000000000000baac44af513e5cd6");
+  expected += "00000800000000000000180000000000";
+  EXPECT_EQ(hexadecimal(detail::encode(in_parts({0x80000, 0x180000}))), expected);
+}
+
+TEST(Wire, PartsComeBack) {
+  for (const std::size_t count : {std::size_t{2}, std::size_t{3}, detail::most_wire_parts}) {
+    std::vector<std::uint64_t> parts(count);
+    for (std::size_t i = 0; i < count; ++i) parts[i] = 0x10000 * (i + 1);
+    const auto bytes = detail::encode(in_parts(parts));
+    EXPECT_EQ(bytes.size(), detail::wire_size + 8 * count);
+    EXPECT_EQ(detail::files_in(bytes.size()), count);
+    EXPECT_EQ(detail::whole_size(std::span(bytes).first(detail::wire_size)), bytes.size());
+    const auto back = detail::decode(bytes);
+    EXPECT_EQ(back.parts, parts);
+    EXPECT_EQ(back.memory_files(), count);
+    EXPECT_EQ(back.fd_count(), count + 1);
+  }
+  EXPECT_LE(in_parts(std::vector<std::uint64_t>(detail::most_wire_parts, 1 << 16)).fd_count() + 1, 253U)
+      << "what goes in one message";
+}
+
+TEST(Wire, PartsThatAreNotTheSegmentAreRefused) {
+  constexpr std::uint64_t whole = 0x200000;
+  const auto refused = [](std::vector<std::uint64_t> parts, const char* why) {
+    auto d = sample();
+    d.segment_size = whole;
+    d.parts = std::move(parts);
+    EXPECT_ERROR(detail::decode(detail::encode(d)), Errc::corrupt_descriptor, why);
+  };
+  refused({whole, 0}, "part of 0 bytes");
+  refused({0, whole}, "part of 0 bytes");
+  refused({whole / 2, whole / 2 - 1}, "parts of a segment");
+  refused({whole / 2, whole / 2 + 1}, "part of");
+  refused({whole / 2, ~std::uint64_t{0} - whole / 2 + 1}, "part of");
+  refused({whole}, "size field is 264 in version 2");
+  refused(std::vector<std::uint64_t>(detail::most_wire_parts + 1, 1), "size field is 2264 in version 2");
+}
+
+TEST(Wire, EveryChangedByteOfPartsIsSeen) {
+  const auto bytes = detail::encode(in_parts({0x80000, 0x180000}));
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const int change : {0x01, 0x80, 0xff}) {
+      auto spoilt = bytes;
+      spoilt[at] ^= std::byte(change);
+      EXPECT_THROW((void)detail::decode(spoilt), Error) << "byte " << at << " ^ " << change;
+    }
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_THROW((void)detail::decode(std::span(bytes).first(size)), Error) << size;
+}
+
 TEST(Wire, RoundTrip) {
   const auto d = detail::decode(detail::encode(sample()));
   EXPECT_EQ(d.handle, spi::HandleKind::vulkan_opaque_fd);
@@ -133,7 +200,8 @@ TEST(Wire, FieldsOutOfRangeAreNamedAlsoWithAFittingChecksum) {
   const Case cases[] = {
       {wire::magic, 0},
       {wire::version, 0, Errc::incompatible},
-      {wire::version, 2, Errc::incompatible},
+      {wire::version, 2},
+      {wire::version, 3, Errc::incompatible},
       {wire::size, 0},
       {wire::size, 255},
       {wire::handle, 0},

@@ -67,6 +67,33 @@ TEST(Lender, SendsNoMoreThanThePeerTakes) {
   EXPECT_EQ(lender.room(), 2U);
 }
 
+// Segments of several parts, whose files the peer keeps open until it opens them.
+TEST(Lender, HasFewFilesOnTheirWay) {
+  Lender<int> lender;
+  lender.open_window(10);
+  EXPECT_TRUE(lender.takes_files(250)) << "nothing is on its way";
+  lender.tell_files(250);
+  const auto first = lender.lend(1);
+  EXPECT_TRUE(lender.takes_files(1)) << "of each buffer, the window is the limit";
+  EXPECT_TRUE(lender.takes_files(6));
+  EXPECT_FALSE(lender.takes_files(7));
+  lender.tell_files(6);
+  const auto second = lender.lend(2);
+  EXPECT_FALSE(lender.takes_files(2));
+  lender.credit(1);
+  EXPECT_FALSE(lender.takes_files(2)) << "one is still on its way";
+  (void)lender.release(first);
+  lender.credit(1);
+  EXPECT_TRUE(lender.takes_files(250));
+  (void)lender.release(second);
+  lender.tell_files(250);
+  EXPECT_TRUE(lender.unlend(lender.lend(3)));
+  EXPECT_TRUE(lender.takes_files(250)) << "it was not sent";
+  lender.tell_files(100);
+  (void)lender.lend(4);
+  EXPECT_TRUE(lender.takes_files(156));
+}
+
 TEST(Lender, UndoesWhatWasNotSent) {
   Lender<Held> lender;
   lender.open_window(1);

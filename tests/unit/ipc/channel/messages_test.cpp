@@ -127,6 +127,32 @@ TEST(ChannelMessages, ComeThroughAsTheyWere) {
   EXPECT_FALSE(reader.next());
 }
 
+// A segment of several parts has the sizes of these behind the rest, and as many files.
+TEST(ChannelMessages, SegmentsHaveAFileForEachPart) {
+  for (const std::size_t parts : {std::size_t{2}, detail::most_wire_parts}) {
+    const Bytes named = pattern(detail::wire_size + parts * detail::wire_part_size, 3);
+    PacketWriter packet;
+    ASSERT_TRUE(packet.has_room(most_payload, parts));
+    ASSERT_TRUE(packet.add(Segment{7, named}));
+    EXPECT_EQ(packet.files(), parts);
+    PacketReader reader(packet.bytes(), parts);
+    const auto message = reader.next();
+    const auto* const segment = std::get_if<Segment>(&*message);
+    ASSERT_TRUE(segment);
+    EXPECT_EQ(segment->files(), parts);
+    EXPECT_BYTES(Bytes(segment->descriptor.begin(), segment->descriptor.end()), named);
+    EXPECT_FALSE(reader.next());
+    EXPECT_THROW((void)count_messages(packet.bytes(), parts - 1), Error);
+    EXPECT_THROW((void)count_messages(packet.bytes(), parts + 1), Error);
+    EXPECT_EQ(packet.has_room(0, most_files - parts), false) << "with a page";
+    EXPECT_EQ(packet.has_room(0, most_files - parts - 1), true);
+  }
+  const Bytes larger = pattern(detail::most_wire_size + detail::wire_part_size, 3);
+  PacketWriter packet;
+  ASSERT_TRUE(packet.add(Segment{7, larger}));
+  EXPECT_THROW((void)count_messages(packet.bytes(), packet.files()), Error);
+}
+
 TEST(ChannelMessages, StopAtThePacketsEnd) {
   PacketWriter packet;
   const Bytes payload = pattern(most_payload, 1);

@@ -157,7 +157,7 @@ class World {
       std::vector<File> files;
       auto packet = writer.writing.tell(ids, at, [&](std::size_t i) {
         files.push_back(writer.own.at(values[i]));
-        return detail::WireBytes{};
+        return detail::WireBytes(detail::wire_size);
       });
       line.up.push_back({std::move(packet.bytes), std::move(files)});
     }

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of paged pools, which lie in one page or in several, in another process and in held sets.
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fds.hpp"
+#include "fixture.hpp"
+#include "holding.hpp"
+#include "settle.hpp"
+#include "threads.hpp"
+#include "weir/channel.hpp"
+#include "weir/held_set.hpp"
+#include "weir/ipc.hpp"
+#include "weir/pool.hpp"
+#include "weir/spi/backend.hpp"
+#include "weir/spi/paged_segment.hpp"
+#include "weir/tensor.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ipc::Channel;
+
+constexpr auto limit = 30s;
+
+std::vector<Memory> paged_exportable() {
+  auto all = few_memories();
+  std::erase_if(all, [](const Memory& memory) {
+    return !memory.exportable || !memory.info.paged;
+  });
+  return all;
+}
+
+class LentPages : public OnMemory {
+ protected:
+  const PoolPtr pool = make_pool(resource, {.exportable = true});
+  const std::size_t page = device().find(resource->kind())->granularity;
+
+  /// Return a buffer that lies in so many pages, because each of them was made for another buffer.
+  [[nodiscard]] Buffer in_pages(std::size_t count, std::size_t less = 0) {
+    {
+      std::vector<Buffer> each;
+      for (std::size_t i = 0; i < count; ++i) each.push_back(pool->allocate(page, stream));
+    }
+    Buffer made = pool->allocate(count * page - less, stream);
+    EXPECT_EQ(pages_of(made), count);
+    return made;
+  }
+  void put(const Buffer& buffer, const Bytes& bytes) const {
+    Buffer shared = buffer.share();
+    write(shared, bytes, stream);
+  }
+  static std::size_t pages_of(const Buffer& buffer) {
+    const auto place = buffer.location();
+    return place.segment->paged()->hold(place.offset, buffer.size()).pages.size();
+  }
+  /// Return the buffer of a parcel that comes from the channel on a stream of its own.
+  static Buffer receive(Channel& from, const Stream& on) { return from.receive(on, limit).buffer; }
+  static bool all_comes_back(const Channel& channel) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (channel.stats().lent != 0) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+};
+WEIR_FOR_EACH(LentPages, paged_exportable(), MemoryName);
+
+struct Connected {
+  explicit Connected(std::pair<spi::UniqueFd, spi::UniqueFd> ends = Channel::make_sockets())
+      : here(std::move(ends.first)), there(std::move(ends.second)) {}
+  Channel here, there;
+};
+
+TEST_P(LentPages, DescriptorsNameAllOfThem) {
+  const Buffer buffer = in_pages(5, 1000);
+  put(buffer, pattern(buffer.size(), 1));
+  for (const auto& [at, bytes] : {std::pair{std::size_t{0}, buffer.size()},
+                                  {0, 2 * page},
+                                  {0, 3 * page},
+                                  {page - 10, 2 * page},
+                                  {3 * page, page}}) {
+    const Buffer part = buffer.slice(at, bytes);
+    const auto descriptor = part.ipc_descriptor(stream);
+    EXPECT_EQ(descriptor.bytes().size(), 256 + (pages_of(part) > 1 ? 8 * pages_of(part) : 0));
+    EXPECT_GE(descriptor.fds().size(), pages_of(part) + 1) << "the pages, and a lease";
+    Buffer opened = ipc::open(part.ipc_descriptor(stream), stream);
+    EXPECT_EQ(opened.size(), bytes);
+    EXPECT_BYTES(read(opened, stream), test::part(pattern(buffer.size(), 1), at, bytes));
+    EXPECT_BYTES(read(opened.slice(bytes - 20, 20), stream),
+                 test::part(pattern(buffer.size(), 1), at + bytes - 20, 20));
+  }
+  Buffer opened = ipc::open(buffer.ipc_descriptor(stream), stream);
+  opened.fill(std::uint8_t{7}, page - 50, 100, stream);
+  EXPECT_BYTES(read(buffer.slice(page - 50, 100), stream), repeat(100, 7));
+}
+
+TEST_P(LentPages, DescriptorsGoOverSocketsOfBothKinds) {
+  const Buffer buffer = in_pages(3), small = pool->allocate(100, stream);
+  put(buffer, pattern(buffer.size(), 2));
+  put(small, pattern(100, 3));
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
+    const spi::UniqueFd here(ends[0]), there(ends[1]);
+    ipc::send(here.get(), buffer.ipc_descriptor(stream));
+    ipc::send(here.get(), small.ipc_descriptor(stream));
+    ipc::send(here.get(), buffer.ipc_descriptor(stream));
+    for (int i = 0; i < 3; ++i) {
+      const Buffer opened = ipc::open(ipc::receive(there.get(), limit), stream);
+      EXPECT_BYTES(read(opened, stream), i == 1 ? pattern(100, 3) : pattern(buffer.size(), 2)) << i;
+    }
+  }
+}
+
+TEST_P(LentPages, AChannelTellsOfThemOnce) {
+  const Buffer buffer = in_pages(4);
+  put(buffer, pattern(buffer.size(), 4));
+  Connected channels;
+  const Stream other(device());
+  for (int i = 0; i < 3; ++i) {
+    channels.here.send(buffer, stream, {}, limit);
+    channels.here.send(buffer.slice(2 * page + 5, page - 9), stream, {}, limit);  // in one page
+    EXPECT_EQ(channels.here.stats().known, 2U) << "the four pages together, and one of them alone";
+    EXPECT_BYTES(read(receive(channels.there, other), other), pattern(buffer.size(), 4));
+    EXPECT_BYTES(read(receive(channels.there, other), other),
+                 part(pattern(buffer.size(), 4), 2 * page + 5, page - 9));
+  }
+  other.synchronize();
+  EXPECT_TRUE(all_comes_back(channels.here));
+}
+
+TEST_P(LentPages, StayWhereTheyAreUntilTheyComeBack) {
+  Connected channels;
+  const Stream other(device());
+  Buffer lent = in_pages(4);
+  const auto address = lent.device_address();
+  put(lent, pattern(lent.size(), 5));
+  channels.here.send(lent, stream, {}, limit);
+  lent.close();
+  Buffer there = receive(channels.there, other);
+  pool->trim(0);
+  EXPECT_GE(pool->stats().reserved, 4 * page);
+  Buffer beside = pool->allocate(8 * page, stream);  // would take idle pages
+  beside.fill(std::uint8_t{1}, stream);
+  EXPECT_BYTES(read(there, other), pattern(4 * page, 5));
+  there.close();
+  other.synchronize();
+  EXPECT_TRUE(all_comes_back(channels.here));
+  beside.close();
+  stream.synchronize();
+  Buffer again = pool->allocate(4 * page, stream);
+  EXPECT_NE(address, 0U);
+  again.close();
+  stream.synchronize();
+  pool->trim(0);
+  EXPECT_EQ(pool->stats().reserved, 0U);
+}
+
+// What a peer was told of pages ends when one of them moves or ends.
+TEST_P(LentPages, AreToldAnewWhereTheyMoved) {
+  Connected channels;
+  const Stream other(device());
+  for (int round = 0; round < 5; ++round) {
+    {
+      const Buffer buffer = in_pages(3 + static_cast<std::size_t>(round) % 2);
+      put(buffer, pattern(buffer.size(), static_cast<unsigned>(round)));
+      channels.here.send(buffer, stream, {}, limit);
+      EXPECT_BYTES(read(receive(channels.there, other), other), pattern(buffer.size(), static_cast<unsigned>(round)));
+    }
+    other.synchronize();
+    EXPECT_TRUE(all_comes_back(channels.here));
+    stream.synchronize();
+    pool->trim(0);
+    EXPECT_EQ(pool->stats().reserved, 0U);
+    EXPECT_EQ(channels.here.stats().known, 0U) << "of memory that is gone";
+  }
+}
+
+TEST_P(LentPages, ArePartOfWhatIsToldUntilTheyMove) {
+  Connected channels;
+  const Stream other(device());
+  {
+    const Buffer buffer = in_pages(4);
+    channels.here.send(buffer, stream, {}, limit);
+    (void)receive(channels.there, other);
+  }
+  other.synchronize();
+  EXPECT_TRUE(all_comes_back(channels.here));
+  stream.synchronize();
+  const Buffer first = pool->allocate(page, stream);  // where the four begin
+  EXPECT_EQ(channels.here.stats().known, 1U);
+  const auto moved = pool->pool_stats().moved;
+  const Buffer larger = pool->allocate(4 * page, stream);
+  EXPECT_GT(pool->pool_stats().moved, moved) << "the other three come here";
+  EXPECT_EQ(channels.here.stats().known, 0U);
+  put(larger, pattern(larger.size(), 9));
+  channels.here.send(larger, stream, {}, limit);
+  EXPECT_BYTES(read(receive(channels.there, other), other), pattern(larger.size(), 9));
+}
+
+// What a peer has open is not told again because others were told of much else meanwhile.
+TEST_P(LentPages, AreKnownAsLongAsAPeerUsesThem) {
+  constexpr std::size_t count = 25;  // 276 sequences of two and more
+  const Buffer buffer = in_pages(count);
+  put(buffer, pattern(buffer.size(), 1));
+  Connected channels, further;
+  const Stream other(device());
+  channels.here.send(buffer.slice(0, 2 * page), stream, {}, limit);
+  const Buffer held = receive(channels.there, other);
+  for (std::size_t first = 0; first < count; ++first) {
+    for (std::size_t last = first + 1; last < count; ++last)
+      (void)buffer.slice(first * page, (last - first + 1) * page).ipc_descriptor(stream);
+  }
+  EXPECT_EQ(channels.here.stats().known, 1U);
+  EXPECT_BYTES(read(held, other), part(pattern(buffer.size(), 1), 0, 2 * page));
+}
+
+// A receiver keeps their files open until it takes the buffers: the sender waits before they are too many.
+TEST_P(LentPages, ManyGoOverAChannelOneAfterAnother) {
+  constexpr std::size_t each = 60, count = 8;
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < count; ++i) {
+    buffers.push_back(in_pages(each));
+    put(buffers.back().slice(each * page - 100, 100), pattern(100, static_cast<unsigned>(i)));
+  }
+  Connected channels;
+  const Stream other(device());
+  const auto send = [&](std::size_t from, std::chrono::milliseconds time) {
+    std::vector<ipc::Parcel> parcels;
+    for (std::size_t i = from; i < count; ++i) parcels.push_back({buffers[i].share()});
+    return channels.here.send(parcels, stream, time);
+  };
+  constexpr std::size_t at_first = 256 / each;
+  std::size_t sent = 0;
+  while (sent < at_first) sent += send(sent, 100ms);
+  EXPECT_EQ(sent, at_first);
+  EXPECT_ERROR(send(sent, 1ms), Errc::timed_out, "");
+  const Thread sender([&] { EXPECT_EQ(send(sent, limit), count - sent); });
+  for (std::size_t i = 0; i < count; ++i) {
+    const Buffer got = receive(channels.there, other);
+    EXPECT_BYTES(read(got.slice(each * page - 100, 100), other), pattern(100, static_cast<unsigned>(i)));
+  }
+}
+
+TEST_P(LentPages, TooManyOfThemAreRefused) {
+  const Buffer buffer = in_pages(251);
+  Connected channels;
+  EXPECT_ERROR(buffer.ipc_descriptor(stream), Errc::unsupported, "lies in 251 pages");
+  EXPECT_ERROR(channels.here.send(buffer, stream, {}, limit), Errc::unsupported, "lies in 251 pages");
+  const Buffer fewer = buffer.slice(0, 250 * page);
+  put(fewer.slice(249 * page, 100), pattern(100, 6));
+  EXPECT_BYTES(read(ipc::open(fewer.ipc_descriptor(stream), stream).slice(249 * page, 100), stream), pattern(100, 6));
+  channels.here.send(fewer, stream, {}, limit);
+  EXPECT_BYTES(read(receive(channels.there, stream).slice(249 * page, 100), stream), pattern(100, 6));
+}
+
+TEST_P(LentPages, AreOpenedForReading) {
+  if (!device().state().backend->segments->export_to_readers) GTEST_SKIP() << "memory is not lent for reading here";
+  const Buffer buffer = in_pages(3);
+  put(buffer, pattern(buffer.size(), 7));
+  Buffer opened = ipc::open(buffer.ipc_descriptor(stream, ipc::Access::read_only), stream);
+  EXPECT_TRUE(opened.is_read_only());
+  EXPECT_ERROR(opened.fill(std::uint8_t{1}, stream), Errc::permission_denied, "");
+  EXPECT_BYTES(read(opened, stream), pattern(buffer.size(), 7));
+}
+
+TEST_P(LentPages, TensorsOfASetShareThem) {
+  const Buffer buffer = in_pages(6);
+  put(buffer, pattern(buffer.size(), 8));
+  HolderThread holder;
+  ipc::SetWriter from(holder.path(), "weights");
+  // Each begins where the one before ends, so that all but the first and the last page have parts of two.
+  const std::vector<std::size_t> ends{page - 300, 3 * page + 44, 4 * page + 1000, 6 * page};
+  std::size_t at = 0;
+  for (const std::size_t end : ends) {
+    const Buffer part = buffer.slice(at, end - at);
+    from.add("to " + std::to_string(end), part.view(u8, {static_cast<std::int64_t>(part.size())}), stream);
+    at = end;
+  }
+  EXPECT_EQ(from.commit(limit), 1U);
+  EXPECT_EQ(holder.stats().files, 7U) << "the pages, each once, and a lease";
+  ipc::SetReader to(holder.path(), "weights");
+  const ipc::HeldSet set = to.open(stream, limit);
+  at = 0;
+  for (const std::size_t end : ends) {
+    const Buffer& part = set.tensors.at("to " + std::to_string(end)).buffer();
+    EXPECT_BYTES(read(part, stream), test::part(pattern(buffer.size(), 8), at, end - at)) << end;
+    EXPECT_TRUE(part.is_read_only());
+    at = end;
+  }
+}
+
+TEST_P(LentPages, LeaveNoFilesBehind) {
+  const auto round = [&] {
+    const Buffer buffer = in_pages(5);
+    Connected channels;
+    const Stream other(device());
+    Buffer opened = ipc::open(buffer.ipc_descriptor(stream), other);
+    channels.here.send(buffer, stream, {}, limit);
+    channels.here.send(buffer.slice(page, 3 * page), stream, {}, limit);  // and never taken
+    (void)receive(channels.there, other);
+    other.synchronize();
+  };
+  round();
+  const auto clean = [&] {
+    stream.synchronize();
+    await_releases();
+    pool->trim(0);
+    return pool->stats().reserved == 0;
+  };
+  EXPECT_TRUE(clean());
+  const auto before = open_fds();
+  for (int i = 0; i < 3; ++i) round();
+  EXPECT_TRUE(clean());
+  EXPECT_FDS(before);
+}
+
+}  // namespace
+}  // namespace weir::test
