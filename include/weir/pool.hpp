@@ -28,7 +28,7 @@ struct PoolOptions {
   std::size_t initial_bytes = 0;   ///< taken from upstream when the pool is made, for requests of every size
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< most bytes that may be reserved
   /// The least that upstream is asked for at a time, unless the limit or upstream allows only less. A larger request
-  /// gets a segment of its own.
+  /// gets a segment of its own. A paged pool takes only what is missing, unless other processes open its pages.
   std::size_t segment_bytes = std::size_t{16} << 20;
   /// How much is taken at once when small requests need more memory: this part of the memory that there is for them, if
   /// that is more than a segment. Many gigabytes of small buffers then take only a few hundred calls. With 0 the pool

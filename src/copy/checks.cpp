@@ -10,17 +10,27 @@
 #include "copy/overlap.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
+#include "weir/spi/paged_segment.hpp"
 
 namespace weir::detail {
 namespace {
 
 std::string bytes_of(std::size_t bytes) { return std::to_string(bytes) + " bytes"; }
 
+// A page that another process could open, and that this process has opened itself, is memory of the paged segment.
+spi::Location in_pages(spi::Location opened, spi::Location other) {
+  spi::PagedSegment* const pages = opened.segment->imported ? other.segment->paged() : nullptr;
+  const auto begin = pages ? pages->find_shared(*opened.segment) : std::nullopt;
+  return begin ? spi::Location{pages, *begin + opened.offset} : opened;
+}
+
 // Return how far `b` is behind `a` in the same memory, or nothing when they are known to be in different memory.
 // Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's
 // identity.
 std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
   const auto between = [](std::uint64_t x, std::uint64_t y) { return static_cast<std::int64_t>(y - x); };
+  a = in_pages(a, b);
+  b = in_pages(b, a);
   if (a.segment == b.segment) return between(a.offset, b.offset);
   if (!a.segment->imported && !b.segment->imported) return std::nullopt;
   const auto first = a.segment->names(), second = b.segment->names();

@@ -29,10 +29,11 @@ void check_count(Errc code, const char* operation, std::size_t files, std::size_
   throw Error(code, std::string(operation) + ": more than " + std::to_string(most) + " file descriptors");
 }
 
-bool sends_packets(int socket) noexcept {
+bool sends_packets(int socket) {
   int type = 0;
   socklen_t size = sizeof type;
-  return ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type != SOCK_STREAM;
+  if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) detail::fail_socket("getsockopt", errno);
+  return type != SOCK_STREAM;
 }
 
 void wait_readable(int socket, const detail::channel::Deadline& deadline) {

@@ -37,33 +37,62 @@ void PagedSegment::fork(ForkMoment moment) noexcept { detail::hold_across_fork(l
 
 PagedSegment::Shared PagedSegment::share(std::size_t offset, std::size_t bytes) {
   Held held = hold(offset, bytes);
-  if (held.pages.size() == 1) return {std::move(held.pages.front()), held.offset};
   const std::size_t begin = offset - held.offset;
   const std::size_t end = std::accumulate(held.pages.begin(), held.pages.end(), begin,
                                           [](std::size_t sum, const Ref<Segment>& page) { return sum + page->size; });
   Ref<Segment> dropped;  // ends without the lock
-  const std::scoped_lock lock(list_);
-  const auto known = std::ranges::find_if(runs_, [&](const Run& run) { return run.begin == begin && run.end == end; });
-  if (known != runs_.end()) return {known->segment, held.offset};
-  auto made = Ref<Segment>::adopt(new PageRun(*this, std::move(held.pages), end - begin));
-  if (runs_.size() == most_runs) {
-    dropped = std::move(runs_.front().segment);
-    runs_.erase(runs_.begin());
+  if (held.pages.size() == 1) {
+    Ref<Segment>& page = held.pages.front();
+    const auto id = page->id();
+    const std::scoped_lock lock(list_);
+    places_.try_emplace(id.low, begin, end);
+    return {std::move(page), held.offset};
   }
+  std::unique_lock lock(list_);
+  const auto find = [&] {
+    return std::ranges::find_if(runs_, [&](const Run& run) { return run.begin == begin && run.end == end; });
+  };
+  if (const auto known = find(); known != runs_.end()) return {known->segment, held.offset};
+  lock.unlock();
+  auto made = Ref<Segment>::adopt(new PageRun(*this, std::move(held.pages), end - begin));
+  const auto id = made->id();
+  lock.lock();
+  if (const auto known = find(); known != runs_.end()) return {known->segment, held.offset};  // another thread's
+  runs_.reserve(most_runs);
+  places_.try_emplace(id.low, begin, end);
+  if (runs_.size() == most_runs) dropped = drop(runs_.begin());
   runs_.push_back({begin, end, made});
   return {std::move(made), held.offset};
 }
 
+Ref<Segment> PagedSegment::drop(std::vector<Run>::iterator run) noexcept {
+  auto segment = std::move(run->segment);
+  places_.erase(segment->id().low);
+  runs_.erase(run);
+  return segment;
+}
+
 void PagedSegment::forget_shared(std::size_t offset) noexcept {
+  const auto has = [offset](std::size_t begin, std::size_t end) { return begin <= offset && offset < end; };
   for (;;) {
     Ref<Segment> dropped;  // ends without the lock
     const std::scoped_lock lock(list_);
-    const auto known =
-        std::ranges::find_if(runs_, [&](const Run& run) { return run.begin <= offset && offset < run.end; });
-    if (known == runs_.end()) return;
-    dropped = std::move(known->segment);
-    runs_.erase(known);
+    const auto known = std::ranges::find_if(runs_, [&](const Run& run) { return has(run.begin, run.end); });
+    if (known != runs_.end()) {
+      dropped = drop(known);
+      continue;
+    }
+    std::erase_if(places_, [&](const auto& place) { return has(place.second.first, place.second.second); });
+    return;
   }
+}
+
+std::optional<std::size_t> PagedSegment::find_shared(Segment& opened) noexcept {
+  if (!opened.known_as(opened)) return std::nullopt;
+  const auto id = opened.id();
+  const std::scoped_lock lock(list_);
+  const auto place = places_.find(id.low);
+  return place == places_.end() ? std::nullopt : std::optional(place->second.first);
 }
 
 }  // namespace weir::spi

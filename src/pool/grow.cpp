@@ -24,7 +24,8 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
   const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
   bool added = false;
   if (pages_) {
-    added = (ahead > std::max(granules, pages_->unit) && add_pages(ahead, false, lock, shortage)) ||
+    const auto most = std::max(ahead, is_exportable() ? segment_bytes_ / granule : 0);
+    added = (most > std::max(granules, pages_->unit) && add_pages(most, wanted.large, lock, shortage)) ||
             add_pages(granules, wanted.large, lock, shortage);
   } else {
     const auto segments = static_cast<std::size_t>(ahead) * granule / segment_bytes_ * segment_bytes_;

@@ -40,8 +40,8 @@ std::vector<Memory> paged_exportable() {
 
 class LentPages : public OnMemory {
  protected:
-  const PoolPtr pool = make_pool(resource, {.exportable = true});
   const std::size_t page = device().find(resource->kind())->granularity;
+  const PoolPtr pool = make_pool(resource, {.segment_bytes = page, .exportable = true});
 
   /// Return a buffer that lies in so many pages, because each of them was made for another buffer.
   [[nodiscard]] Buffer in_pages(std::size_t count, std::size_t less = 0) {
@@ -79,6 +79,24 @@ struct Connected {
       : here(std::move(ends.first)), there(std::move(ends.second)) {}
   Channel here, there;
 };
+
+// Each page is a file of every process that opens it.
+TEST_P(LentPages, AreFew) {
+  const std::size_t segment = PoolOptions{}.segment_bytes;
+  const auto usual = make_pool(resource, {.exportable = true});
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < 4 * segment / page; ++i) buffers.push_back(usual->allocate(page, stream));
+  EXPECT_EQ(usual->pool_stats().segments, 4U);
+  EXPECT_EQ(usual->stats().reserved, 4 * segment);
+  for (std::size_t i = 0; i < 100; ++i) buffers.push_back(usual->allocate(500, stream));
+  EXPECT_EQ(usual->pool_stats().segments, 5U);
+  const Buffer large = usual->allocate(10 * segment, stream);
+  EXPECT_LE(pages_of(large), 5U);
+  // Where there is no room for as much, less has to do.
+  const auto limited = make_pool(resource, {.limit = 2 * page, .exportable = true});
+  const Buffer one = limited->allocate(page, stream), other = limited->allocate(page - 1000, stream);
+  EXPECT_EQ(limited->stats().reserved, 2 * page);
+}
 
 TEST_P(LentPages, DescriptorsNameAllOfThem) {
   const Buffer buffer = in_pages(5, 1000);
@@ -188,19 +206,18 @@ TEST_P(LentPages, AreToldAnewWhereTheyMoved) {
 TEST_P(LentPages, ArePartOfWhatIsToldUntilTheyMove) {
   Connected channels;
   const Stream other(device());
-  {
-    const Buffer buffer = in_pages(4);
-    channels.here.send(buffer, stream, {}, limit);
-    (void)receive(channels.there, other);
-  }
+  Buffer buffer = in_pages(2);
+  const Buffer fence = pool->allocate(page, stream);  // right behind
+  channels.here.send(buffer, stream, {}, limit);
+  (void)receive(channels.there, other);
+  buffer.close();
   other.synchronize();
   EXPECT_TRUE(all_comes_back(channels.here));
   stream.synchronize();
-  const Buffer first = pool->allocate(page, stream);  // where the four begin
   EXPECT_EQ(channels.here.stats().known, 1U);
   const auto moved = pool->pool_stats().moved;
   const Buffer larger = pool->allocate(4 * page, stream);
-  EXPECT_GT(pool->pool_stats().moved, moved) << "the other three come here";
+  EXPECT_EQ(pool->pool_stats().moved, moved + 2);
   EXPECT_EQ(channels.here.stats().known, 0U);
   put(larger, pattern(larger.size(), 9));
   channels.here.send(larger, stream, {}, limit);
@@ -271,6 +288,19 @@ TEST_P(LentPages, AreOpenedForReading) {
   EXPECT_TRUE(opened.is_read_only());
   EXPECT_ERROR(opened.fill(std::uint8_t{1}, stream), Errc::permission_denied, "");
   EXPECT_BYTES(read(opened, stream), pattern(buffer.size(), 7));
+}
+
+// The process that lends may open its own memory. Copies within it are refused where they overlap.
+TEST_P(LentPages, AreTheMemoryOfTheirBuffers) {
+  Buffer buffer = in_pages(3);
+  put(buffer, pattern(buffer.size(), 2));
+  Buffer whole = ipc::open(buffer.ipc_descriptor(stream), stream);
+  Buffer last = ipc::open(buffer.slice(2 * page, page).ipc_descriptor(stream), stream);
+  EXPECT_ERROR(buffer.copy_to(whole, 100, 0, 101, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  EXPECT_ERROR(whole.copy_to(buffer, page, page + 10, 11, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  EXPECT_ERROR(buffer.copy_to(last, 0, 2 * page - 10, 11, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  whole.copy_to(buffer, page, page + 10, 10, stream);
+  buffer.copy_to(last, 0, 2 * page - 10, 10, stream);
 }
 
 TEST_P(LentPages, TensorsOfASetShareThem) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of reserved addresses, given out and put together again within one process.
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -136,7 +137,13 @@ TEST_F(SharedPages, TheSameOnesAreSharedAsTheSameSegment) {
   EXPECT_EQ(addresses->share(unit - 1, 2).segment.get(), two.segment.get());
   EXPECT_EQ(addresses->share(unit - 1, 2).offset, unit - 1);
   EXPECT_EQ(addresses->share(unit, unit).segment.get(), two.segment->parts().back().get()) << "one page alone";
+  EXPECT_EQ(addresses->find_shared(*three.segment), 0U);
+  const auto last = addresses->share(2 * unit, 1).segment;
+  EXPECT_EQ(addresses->find_shared(*last), 2 * unit);
   addresses->forget_shared(2 * unit);
+  EXPECT_EQ(addresses->find_shared(*last), std::nullopt);
+  EXPECT_EQ(addresses->find_shared(*three.segment), std::nullopt);
+  EXPECT_EQ(addresses->find_shared(*two.segment), 0U);
   EXPECT_EQ(addresses->share(5, unit).segment.get(), two.segment.get());
   EXPECT_NE(addresses->share(6, 2 * unit).segment.get(), three.segment.get());
 }

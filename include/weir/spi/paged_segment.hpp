@@ -4,6 +4,10 @@
 // pools stand on this.
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "weir/error.hpp"
@@ -64,6 +68,9 @@ class PagedSegment : public Segment {
   [[nodiscard]] Shared share(std::size_t offset, std::size_t bytes);
   /// The page at `offset` is about to move or to end.
   void forget_shared(std::size_t offset) noexcept;
+  /// Return where the memory of `opened` is, which this process opened from what share() returned; nothing if that is
+  /// other memory, or has moved since. Thread-safe.
+  [[nodiscard]] std::optional<std::size_t> find_shared(Segment& opened) noexcept;
 
   PagedSegment* paged() noexcept final { return this; }
 
@@ -79,8 +86,10 @@ class PagedSegment : public Segment {
   };
   friend class ForkLink;
   void fork(ForkMoment moment) noexcept;
+  [[nodiscard]] Ref<Segment> drop(std::vector<Run>::iterator run) noexcept;
 
   std::vector<Run> runs_;  // of several pages, the oldest first
+  std::unordered_map<std::uint64_t, std::pair<std::size_t, std::size_t>> places_;  // of what was shared, by SegmentId::low
   ForkLink link_{*this};   // the last member, as ForkLink requires
 };
 

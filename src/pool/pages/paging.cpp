@@ -20,6 +20,10 @@ using Page = PageTable::Page;
 // Within these bounds, a page has at most 1/`most_pages` of what the pool has together with the request.
 constexpr std::uint64_t least_per_request = 8, most_per_request = 64, most_pages = 512;
 
+// In a pool that other processes open, each page is a file of theirs and a call of their driver, so a request gets very
+// few.
+constexpr std::uint64_t most_per_lent_request = 4;
+
 // Pages that move for one request. Beyond these, an idle page does not move if a new page would have the memory of
 // `worth_it` or more such pages. It is given back instead, which is half the work of moving it, and the next time there
 // are fewer pages.
@@ -32,6 +36,10 @@ constexpr std::size_t looked_at = 512;
 std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t unit) noexcept {
   const auto wanted = std::min(request / least_per_request, (pool + request) / most_pages);
   return round_up(std::max({wanted, request / most_per_request, unit}), unit);
+}
+
+std::uint64_t lent_page_size(std::uint64_t request, std::uint64_t segment, std::uint64_t unit) noexcept {
+  return round_up(std::max({request / most_per_lent_request, std::min(request, segment), unit}), unit);
 }
 
 }  // namespace
@@ -82,7 +90,8 @@ PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves)
   }
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
-  const auto most = page_size(missing, arena_.bytes / granule, pages_->unit);
+  const auto most = is_exportable() ? lent_page_size(missing, segment_bytes_ / granule, pages_->unit)
+                                    : page_size(missing, arena_.bytes / granule, pages_->unit);
   for (const Idle& idle : missing != 0 && moves ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
     if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
       if (plan.granules_given_back + idle.page.granules > missing) continue;
