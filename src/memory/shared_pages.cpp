@@ -57,7 +57,10 @@ PagedSegment::Shared PagedSegment::share(std::size_t offset, std::size_t bytes) 
   auto made = Ref<Segment>::adopt(new PageRun(*this, std::move(held.pages), end - begin));
   const auto id = made->id();
   lock.lock();
-  if (const auto known = find(); known != runs_.end()) return {known->segment, held.offset};  // another thread's
+  if (const auto known = find(); known != runs_.end()) {  // another thread's
+    dropped = std::move(made);
+    return {known->segment, held.offset};
+  }
   runs_.reserve(most_runs);
   places_.try_emplace(id.low, begin, end);
   if (runs_.size() == most_runs) dropped = drop(runs_.begin());

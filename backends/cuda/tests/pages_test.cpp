@@ -33,7 +33,7 @@ class SharedPages : public CudaTest {
   static const spi::SegmentOps& ops() { return *gpu().state().backend->segments; }
   [[nodiscard]] spi::Ref<spi::PagedSegment> reserve(bool exportable) const {
     return spi::Ref<spi::PagedSegment>::adopt(
-        ops().reserve_addresses(gpu().state(), MemoryKind::vmm, 16 * unit, exportable));
+        ops().reserve_addresses(gpu().state(), MemoryKind::vmm, 32 * unit, exportable));
   }
   /// Put a page of so many units at a unit.
   void add(std::size_t at, std::size_t units) {
@@ -146,6 +146,19 @@ TEST_F(SharedPages, TheSameOnesAreSharedAsTheSameSegment) {
   EXPECT_EQ(addresses->find_shared(*two.segment), 0U);
   EXPECT_EQ(addresses->share(5, unit).segment.get(), two.segment.get());
   EXPECT_NE(addresses->share(6, 2 * unit).segment.get(), three.segment.get());
+}
+
+TEST_F(SharedPages, AreForgottenWhenThereAreManyOthers) {
+  constexpr std::size_t count = 24;  // 276 ranges of two pages or more
+  for (std::size_t i = 0; i < count; ++i) add(i, 1);
+  const auto id = addresses->share(0, 2 * unit).segment->id();
+  for (std::size_t first = 0; first < count; ++first) {
+    for (std::size_t last = first + 1; last < count; ++last)
+      (void)addresses->share(first * unit, (last - first + 1) * unit);
+  }
+  EXPECT_NE(addresses->share(0, 2 * unit).segment->id(), id);
+  const auto newest = addresses->share((count - 2) * unit, 2 * unit).segment;
+  EXPECT_EQ(addresses->share((count - 2) * unit, 2 * unit).segment.get(), newest.get());
 }
 
 TEST_F(SharedPages, CanBeReadOnly) {

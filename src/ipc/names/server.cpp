@@ -99,7 +99,10 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
                                             std::to_string(layout.shape.size()) + " dimensions; it may have " +
                                             std::to_string(most_dimensions));
   const bool has_memory = layout.elements() != 0;
-  if (has_memory) detail::check_shareable(operation, buffer, asked);
+  if (has_memory) {
+    detail::check_shareable(operation, buffer, asked);
+    (void)detail::shared_place(operation, buffer);
+  }
   const Access access = has_memory ? detail::granted(*buffer.location().segment, asked) : asked;
   auto made = std::make_shared<Publication>(
       Publication{{std::string(name), 0, layout, has_memory ? buffer.size() : 0, where(buffer, access)},

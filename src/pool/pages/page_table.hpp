@@ -40,7 +40,7 @@ class PageTable {
   void end(const Page& page) noexcept;
 
  private:
-  void make_room(std::uint64_t begin);
+  void make_room(std::uint64_t end);
 
   spi::PagedSegment& segment_;
   std::vector<std::uint32_t> units_;  // size of the page that begins at each unit; 0 where none does

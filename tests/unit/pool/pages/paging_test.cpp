@@ -143,6 +143,17 @@ class Paging : public testing::Test {
   Stream stream{host_device()};
 };
 
+// Wherever the last page ends in the table, it is seen.
+TEST_F(Paging, EveryPageCanGoBack) {
+  for (std::size_t pages = 1; pages < 700; pages += pages < 150 ? 1 : 23) {
+    const auto pool = make();
+    pool->allocate(pages * page, stream).close();
+    EXPECT_EQ(pool->trim(0), pages * page);
+    EXPECT_EQ(pool->stats().reserved, 0U) << pages;
+    EXPECT_EQ(upstream.pages.size(), 0U) << pages;
+  }
+}
+
 TEST_F(Paging, GrowsByWhatIsMissing) {
   const auto pool = make();
   Buffer small = pool->allocate(1000, stream);
