@@ -92,6 +92,13 @@ TEST_P(LentPages, AreFew) {
   EXPECT_EQ(usual->pool_stats().segments, 5U);
   const Buffer large = usual->allocate(10 * segment, stream);
   EXPECT_LE(pages_of(large), 5U);
+  // The only page goes where it is needed, and back.
+  const auto small = make_pool(resource, {.limit = segment, .exportable = true});
+  small->allocate(500, stream).close();
+  small->allocate(segment, stream).close();
+  EXPECT_EQ(small->pool_stats().moved, 1U);
+  stream.synchronize();
+  EXPECT_EQ(small->trim(0), segment);
   // Where there is no room for as much, less has to do.
   const auto limited = make_pool(resource, {.limit = 2 * page, .exportable = true});
   const Buffer one = limited->allocate(page, stream), other = limited->allocate(page - 1000, stream);
