@@ -323,10 +323,13 @@ TEST_P(LentPages, TensorsOfASetShareThem) {
     from.add("to " + std::to_string(end), part.view(u8, {static_cast<std::int64_t>(part.size())}), stream);
     at = end;
   }
+  const Buffer small = buffer.slice(page - 300, 400);  // begins in the same page as a larger one
+  from.add("small", small.view(u8, {400}), stream);
   EXPECT_EQ(from.commit(limit), 1U);
   EXPECT_EQ(holder.stats().files, 7U) << "the pages, each once, and a lease";
   ipc::SetReader to(holder.path(), "weights");
   const ipc::HeldSet set = to.open(stream, limit);
+  EXPECT_BYTES(read(set.tensors.at("small").buffer(), stream), part(pattern(buffer.size(), 8), page - 300, 400));
   at = 0;
   for (const std::size_t end : ends) {
     const Buffer& part = set.tensors.at("to " + std::to_string(end)).buffer();

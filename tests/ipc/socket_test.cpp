@@ -104,6 +104,17 @@ TEST_P(Socket, CutShort) {
   EXPECT_ERROR(ipc::receive(there(), 1s), Errc::corrupt_descriptor, "100");
 }
 
+TEST_P(Socket, WhatComesBehindIsTheNextCalls) {
+  send_raw(100, 1);
+  send_raw(ipc::Descriptor::size - 100, 0);
+  send_raw(ipc::Descriptor::size, 1);
+  for (int i = 0; i < 2; ++i) {
+    const ipc::Descriptor received = ipc::receive(there(), 1s);
+    EXPECT_EQ(received.bytes().size(), ipc::Descriptor::size);
+    EXPECT_EQ(received.fds().size(), 1U);
+  }
+}
+
 TEST_P(Socket, TooManyFiles) {
   send_raw(ipc::Descriptor::size, 50);
   EXPECT_ERROR(ipc::receive(there(), 1s), Errc::corrupt_descriptor, "");

@@ -86,6 +86,12 @@ TEST(Lender, HasFewFilesOnTheirWay) {
   lender.credit(1);
   EXPECT_TRUE(lender.takes_files(250));
   (void)lender.release(second);
+  lender.tell_files(200);
+  const auto third = lender.lend(0);
+  EXPECT_TRUE(lender.takes_files(56)) << "the files before were opened";
+  EXPECT_FALSE(lender.takes_files(57));
+  lender.credit(1);
+  (void)lender.release(third);
   lender.tell_files(250);
   EXPECT_TRUE(lender.unlend(lender.lend(3)));
   EXPECT_TRUE(lender.takes_files(250)) << "it was not sent";
