@@ -127,16 +127,17 @@ class Pages final : public spi::PagedSegment {
     const auto unmapped = driver().MemUnmap(address + offset, page->size);
     report_failure(unmapped, "cuMemUnmap", gpu());
     if (unmapped != CUDA_SUCCESS) return forget(page);
-    count_out(*page);
+    const std::size_t bytes = page->size;
     page = {};
+    count_out(bytes);
   }
   // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use.
   void forget(Page& page) noexcept {
     leaks_ = true;
-    count_out(*page.detach());
+    count_out(page.detach()->size);
   }
-  void count_out(const VmmSegment& page) noexcept {
-    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(page.size));
+  void count_out(std::size_t bytes) noexcept {
+    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(bytes));
   }
 
   const KindInfo& info_;

@@ -65,7 +65,8 @@ spi::Ref<spi::Segment> open_parts(spi::DeviceState& device, const WireDescriptor
   std::vector<spi::Ref<spi::Segment>> parts;
   std::vector<spi::Segment*> each;
   for (std::size_t i = 0; i < wire.parts.size(); ++i) {
-    parts.push_back(open_part(device, wire, files[i], wire.parts[i]));
+    spi::StrangerFd file = files[i].duplicate();  // if a later one fails, the caller still has all of them
+    parts.push_back(open_part(device, wire, file, wire.parts[i]));
     each.push_back(parts.back().get());
   }
   return spi::Ref<spi::Segment>::adopt(join(device, each));

@@ -17,7 +17,7 @@ namespace weir::detail {
 [[nodiscard]] spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& preferred);
 
 /// Open the whole segment on the device that device_of() returned, and take its files or let go of them. On failure it
-/// throws, has opened nothing, and the caller still has the files, unless there are several.
+/// throws, has opened nothing, and the caller still has the files.
 [[nodiscard]] spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
                                                  std::span<spi::StrangerFd> files);
 
