@@ -59,8 +59,8 @@ class PagedSegment : public Segment {
 
   /// What another process opens for a range, and where the range is in that.
   struct Shared {
-    Ref<Segment> segment;
-    std::size_t offset = 0;
+    Ref<Segment> segment;    ///< a page, or a segment that has parts()
+    std::size_t offset = 0;  ///< of the range in that
   };
   /// Return the page that holds the range, or a segment whose parts() are the pages that do. The same pages make the
   /// same segment while they stay where they are, up to a limit. Called as hold() is, but without any lock of the
