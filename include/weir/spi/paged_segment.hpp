@@ -89,8 +89,9 @@ class PagedSegment : public Segment {
   [[nodiscard]] Ref<Segment> drop(std::vector<Run>::iterator run) noexcept;
 
   std::vector<Run> runs_;  // of several pages, the oldest first
-  std::unordered_map<std::uint64_t, std::pair<std::size_t, std::size_t>> places_;  // of what was shared, by SegmentId::low
-  ForkLink link_{*this};   // the last member, as ForkLink requires
+  // Where what was shared begins and ends, by SegmentId::low.
+  std::unordered_map<std::uint64_t, std::pair<std::size_t, std::size_t>> places_;
+  ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 
 }  // namespace weir::spi
