@@ -13,6 +13,8 @@ template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // which older compilers do not find by themselves
 
 FieldWriter begin(Packet& packet, Type type) {
   FieldWriter out(packet);
