@@ -80,10 +80,11 @@ detail::Described detail::describe_memory(spi::Segment& segment, ipc::Access ask
   wire.alignment = alignment_of(0);
   wire.backend = state.backend->name;
   wire.driver = wire_driver(state.driver);
-  const auto name = wire.read_only && segments.export_to_readers ? segments.export_to_readers : segments.export_handle;
+  const bool readers = wire.read_only && segments.export_to_readers;
+  const auto export_part = readers ? segments.export_to_readers : segments.export_handle;
   std::vector<spi::UniqueFd> files;
   const auto add = [&](spi::Segment& part) {
-    auto exported = name(part);
+    auto exported = export_part(part);
     wire.handle = exported.kind;
     files.push_back(std::move(exported.fd));
   };

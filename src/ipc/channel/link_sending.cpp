@@ -29,6 +29,7 @@ struct Link::Placed {
 namespace {
 
 constexpr const char* sending = "ipc::Channel::send";
+static_assert(most_files <= most_sent_files);
 
 // Does not put a mark on the stream, unless others put work there: then buffers that are sent one after another have the
 // same point.
