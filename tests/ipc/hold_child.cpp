@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A holder, a writer or a reader of sets: hold_child hold <path>, hold_child <mode> <path> <device> <count>.
+// A holder, a writer or a reader of sets: hold_child hold <path>, hold_child <mode> <path> <device> <count> [<bytes>].
 // Lines are said on descriptor 3.
 //   hold    say "serves", serve
-//   commit  add <count> tensors to the set "weights": the one at i is called "i" and has pattern(500 + i, i). Say
+//   commit  add <count> tensors to the set "weights": the one at i is called "i" and has pattern(bytes + i, i), of 500
+//           bytes unless told otherwise. With <bytes>, they are in pages of a pool, some of them in several. Say
 //           "added", await a line, commit, say "committed", await a line
 //   open    open that set, check it, say "holds", await a line, check it again
 // At the end it says "done". Whatever fails is said in the line, and the exit code is 1.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "bytes.hpp"
@@ -15,6 +18,9 @@
 #include "weir/held_set.hpp"
 #include "weir/holder.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/pool.hpp"
+#include "weir/spi/paged_segment.hpp"
+#include "weir/spi/segment.hpp"
 
 namespace {
 
@@ -31,18 +37,40 @@ std::string hold(const std::string& path) {
   return "done";
 }
 
-std::string commit(const std::string& path, const Stream& stream, std::size_t count) {
-  MemoryKind kind{};
+// The set that the arguments tell of.
+struct Set {
+  std::string path;
+  std::size_t count;
+  std::size_t bytes = 500;
+  bool in_pages = false;
+
+  [[nodiscard]] Bytes at(std::size_t i) const { return pattern(bytes + i, static_cast<std::uint32_t>(i)); }
+};
+
+bool lies_across_pages(const Buffer& buffer) {
+  const auto place = buffer.location();
+  return place.segment->paged()->hold(place.offset, buffer.size()).pages.size() > 1;
+}
+
+std::string commit(const Set& set, const Stream& stream) {
+  const KindInfo* found = nullptr;
   for (const KindInfo& known : stream.device().kinds()) {
-    if (known.exportable) kind = known.kind;
+    if (known.exportable && (known.paged || !set.in_pages)) found = &known;
   }
-  const ResourcePtr resource = make_resource(stream.device(), kind, {.exportable = true});
-  ipc::SetWriter writer(path, "weights");
-  for (std::size_t i = 0; i < count; ++i) {
-    Buffer buffer = resource->allocate(500 + i, stream);
-    write(buffer, pattern(500 + i, static_cast<std::uint32_t>(i)), stream);
-    writer.add(std::to_string(i), buffer.view(u8, {static_cast<std::int64_t>(500 + i)}), stream);
+  if (!found) return "has no such memory";
+  const ResourcePtr resource = make_resource(stream.device(), found->kind, {.exportable = true});
+  const ResourcePtr from =
+      set.in_pages ? make_pool(resource, {.segment_bytes = found->granularity, .exportable = true}) : resource;
+  ipc::SetWriter writer(set.path, "weights");
+  bool across = false;
+  for (std::size_t i = 0; i < set.count; ++i) {
+    const Bytes bytes = set.at(i);
+    Buffer buffer = from->allocate(bytes.size(), stream);
+    write(buffer, bytes, stream);
+    writer.add(std::to_string(i), buffer.view(u8, {static_cast<std::int64_t>(bytes.size())}), stream);
+    across |= set.in_pages && lies_across_pages(buffer);
   }
+  if (across != set.in_pages) return "has no tensor in several pages";
   write_line(lines, "added");
   (void)read_line(lines);
   (void)writer.commit(limit);
@@ -51,32 +79,37 @@ std::string commit(const std::string& path, const Stream& stream, std::size_t co
   return "done";
 }
 
-std::string check(const ipc::HeldSet& set, const Stream& stream, std::size_t count) {
-  if (set.tensors.size() != count) return "has " + std::to_string(set.tensors.size()) + " tensors";
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& tensor = set.tensors.at(std::to_string(i));
-    const auto same = same_bytes(read(tensor.buffer(), stream), pattern(500 + i, static_cast<std::uint32_t>(i)));
+std::string check(const ipc::HeldSet& held, const Set& set, const Stream& stream) {
+  if (held.tensors.size() != set.count) return "has " + std::to_string(held.tensors.size()) + " tensors";
+  for (std::size_t i = 0; i < set.count; ++i) {
+    const auto& tensor = held.tensors.at(std::to_string(i));
+    const auto same = same_bytes(read(tensor.buffer(), stream), set.at(i));
     if (!same) return "tensor " + std::to_string(i) + ": " + same.message();
   }
   return {};
 }
 
-std::string open(const std::string& path, const Stream& stream, std::size_t count) {
-  ipc::SetReader reader(path, "weights");
-  const ipc::HeldSet set = reader.open(stream, limit);
-  if (std::string wrong = check(set, stream, count); !wrong.empty()) return wrong;
+std::string open(const Set& set, const Stream& stream) {
+  ipc::SetReader reader(set.path, "weights");
+  const ipc::HeldSet held = reader.open(stream, limit);
+  if (std::string wrong = check(held, set, stream); !wrong.empty()) return wrong;
   write_line(lines, "holds");
   (void)read_line(lines);
-  const std::string wrong = check(set, stream, count);
+  const std::string wrong = check(held, set, stream);
   return wrong.empty() ? "done" : "later: " + wrong;
 }
 
 std::string run(int argc, char** argv) {
   const std::string mode = argv[1];
   if (mode == "hold") return hold(argv[2]);
-  if (argc != 5) return "lacks arguments";
+  if (argc != 5 && argc != 6) return "lacks arguments";
   const Stream stream(device(argv[3]));
-  return mode == "commit" ? commit(argv[2], stream, std::stoul(argv[4])) : open(argv[2], stream, std::stoul(argv[4]));
+  Set set{argv[2], std::stoul(argv[4])};
+  if (argc == 6) {
+    set.bytes = std::stoul(argv[5]);
+    set.in_pages = true;
+  }
+  return mode == "commit" ? commit(set, stream) : open(set, stream);
 }
 
 }  // namespace

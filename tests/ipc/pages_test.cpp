@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of paged pools, which lie in one page or in several, in another process and in held sets.
+// Buffers of paged pools, which lie in one page or in several, sent to this process and in held sets.
 
 #include <sys/socket.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "fds.hpp"
-#include "fixture.hpp"
 #include "holding.hpp"
+#include "lent_pages.hpp"
 #include "settle.hpp"
 #include "threads.hpp"
 #include "weir/channel.hpp"
@@ -19,7 +19,6 @@
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/backend.hpp"
-#include "weir/spi/paged_segment.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::test {
@@ -28,50 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 using ipc::Channel;
 
-constexpr auto limit = 30s;
-
-std::vector<Memory> paged_exportable() {
-  auto all = few_memories();
-  std::erase_if(all, [](const Memory& memory) {
-    return !memory.exportable || !memory.info.paged;
-  });
-  return all;
-}
-
-class LentPages : public OnMemory {
- protected:
-  const std::size_t page = device().find(resource->kind())->granularity;
-  const PoolPtr pool = make_pool(resource, {.segment_bytes = page, .exportable = true});
-
-  /// Return a buffer that lies in so many pages, because each of them was made for another buffer.
-  [[nodiscard]] Buffer in_pages(std::size_t count, std::size_t less = 0) {
-    {
-      std::vector<Buffer> each;
-      for (std::size_t i = 0; i < count; ++i) each.push_back(pool->allocate(page, stream));
-    }
-    Buffer made = pool->allocate(count * page - less, stream);
-    EXPECT_EQ(pages_of(made), count);
-    return made;
-  }
-  void put(const Buffer& buffer, const Bytes& bytes) const {
-    Buffer shared = buffer.share();
-    write(shared, bytes, stream);
-  }
-  static std::size_t pages_of(const Buffer& buffer) {
-    const auto place = buffer.location();
-    return place.segment->paged()->hold(place.offset, buffer.size()).pages.size();
-  }
-  /// Return the buffer of a parcel that comes from the channel on a stream of its own.
-  static Buffer receive(Channel& from, const Stream& on) { return from.receive(on, limit).buffer; }
-  static bool all_comes_back(const Channel& channel) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    while (channel.stats().lent != 0) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
-};
 WEIR_FOR_EACH(LentPages, paged_exportable(), MemoryName);
 
 struct Connected {
