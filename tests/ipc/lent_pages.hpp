@@ -18,9 +18,7 @@ namespace weir::test {
 
 [[nodiscard]] inline std::vector<Memory> paged_exportable() {
   auto all = few_memories();
-  std::erase_if(all, [](const Memory& memory) {
-    return !memory.exportable || !memory.info.paged;
-  });
+  std::erase_if(all, [](const Memory& memory) { return !memory.exportable || !memory.info.paged; });
   return all;
 }
 
