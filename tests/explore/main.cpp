@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "sanitizers.hpp"
+#include "time_limits.hpp"
 #include "watchdog.hpp"
 
 namespace {
@@ -20,11 +20,7 @@ class Observer : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo&) override { watchdog_.watch({}); }
 
  private:
-  static std::chrono::seconds limit() {
-    const char* const text = std::getenv("WEIR_TEST_SECONDS");
-    return std::chrono::seconds(text ? std::stol(text) : 60);
-  }
-  weir::test::Watchdog watchdog_{limit()};
+  weir::test::Watchdog watchdog_{weir::test::test_limit()};
 };
 
 #if defined(WEIR_EXPLORE_TSAN)

@@ -8,6 +8,7 @@
 
 #include "hold.hpp"
 #include "second_try.hpp"
+#include "time_limits.hpp"
 #include "weir/buffer.hpp"
 #include "weir/channel.hpp"
 #include "weir/error.hpp"
@@ -19,7 +20,7 @@ namespace weir::test {
 namespace {
 
 constexpr std::size_t small = 4096;
-constexpr std::chrono::seconds patience{20};  // for what is certainly wrong
+const std::chrono::seconds patience = answer_limit();  // for what is certainly wrong
 constexpr std::chrono::milliseconds now{0};
 using ipc::Parcel;
 

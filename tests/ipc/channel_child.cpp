@@ -16,6 +16,7 @@
 #include "channel_processes.hpp"
 #include "gate.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/device.hpp"
 #include "weir/memory_resource.hpp"
@@ -26,7 +27,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = answer_limit();
 
 std::string rewrite(ipc::Channel& channel, std::size_t count, const Stream& stream) {
   for (std::size_t i = 0; i < count; ++i) {

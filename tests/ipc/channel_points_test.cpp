@@ -10,13 +10,14 @@
 #include "channel_processes.hpp"
 #include "fixture.hpp"
 #include "sink.hpp"
+#include "time_limits.hpp"
 
 namespace weir::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class ChannelPoints : public OnMemory {
  protected:

@@ -20,6 +20,7 @@
 #include "settle.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
@@ -31,7 +32,7 @@ namespace {
 using namespace std::chrono_literals;
 using ipc::Channel;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 std::pair<Channel, Channel> make_channels(const ipc::ChannelOptions& options = {}) {
   auto [one, other] = Channel::make_sockets();

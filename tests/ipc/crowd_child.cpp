@@ -21,6 +21,7 @@
 #include "fds.hpp"
 #include "settle.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/device.hpp"
 #include "weir/ipc.hpp"
@@ -31,7 +32,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr std::chrono::seconds limit{60};
+const std::chrono::seconds limit = answer_limit();
 
 bool become(const std::string& how) {
   constexpr unsigned nobody = 65534;

@@ -18,6 +18,7 @@
 #include "settle.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
@@ -28,7 +29,7 @@ namespace {
 
 using ipc::Channel;
 
-constexpr std::chrono::seconds limit{60};
+const std::chrono::seconds limit = answer_limit();
 
 /// Sets the soft limit of open files, also for the children that start meanwhile.
 class LimitOfFiles {

@@ -10,6 +10,7 @@
 #include "fixture.hpp"
 #include "holding.hpp"
 #include "settle.hpp"
+#include "time_limits.hpp"
 #include "weir/held_set.hpp"
 #include "weir/pool.hpp"
 
@@ -20,7 +21,7 @@ using namespace std::chrono_literals;
 using ipc::SetReader;
 using ipc::SetWriter;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 constexpr int count = 20;
 
 // What stands over a memory is nothing to another process, so the plain ones are enough.

@@ -19,6 +19,7 @@
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "holding.hpp"
+#include "time_limits.hpp"
 #include "weir/held_set.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
@@ -31,7 +32,7 @@ using namespace std::chrono_literals;
 using ipc::SetReader;
 using ipc::SetWriter;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 template <class T>
 void put(Bytes& bytes, T value) {

@@ -13,6 +13,7 @@
 #include "fixture.hpp"
 #include "holding.hpp"
 #include "settle.hpp"
+#include "time_limits.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
@@ -26,7 +27,7 @@ using ipc::HeldSet;
 using ipc::SetReader;
 using ipc::SetWriter;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 Tensor as_bytes(const Buffer& buffer) { return buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}); }
 

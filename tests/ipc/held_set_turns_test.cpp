@@ -8,6 +8,7 @@
 #include "gate.hpp"
 #include "holding.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "waiting.hpp"
 #include "weir/held_set.hpp"
 #include "weir/host.hpp"
@@ -21,7 +22,7 @@ using namespace std::chrono_literals;
 using ipc::SetReader;
 using ipc::SetWriter;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class HeldSetTurns : public testing::Test {
  protected:

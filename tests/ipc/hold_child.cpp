@@ -14,6 +14,7 @@
 
 #include "bytes.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/device.hpp"
 #include "weir/held_set.hpp"
 #include "weir/holder.hpp"
@@ -28,7 +29,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = answer_limit();
 
 std::string hold(const std::string& path) {
   ipc::Holder holder(path);

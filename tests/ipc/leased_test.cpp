@@ -22,6 +22,7 @@
 #include "settle.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/adaptors/limiting.hpp"
 #include "weir/channel.hpp"
 #include "weir/ipc.hpp"
@@ -35,7 +36,7 @@ namespace {
 using namespace std::chrono_literals;
 using ipc::Channel;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 constexpr auto for_ever = 100h;  // the watchdog ends what waits in vain
 constexpr std::size_t size = 1000;
 

@@ -9,6 +9,7 @@
 
 #include "bytes.hpp"
 #include "fixture.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/paged_segment.hpp"
@@ -24,7 +25,7 @@ namespace weir::test {
 
 class LentPages : public OnMemory {
  protected:
-  static constexpr std::chrono::seconds limit{30};
+  static inline const std::chrono::seconds limit = answer_limit();
 
   const std::size_t page = device().find(resource->kind())->granularity;
   const PoolPtr pool = make_pool(resource, {.segment_bytes = page, .exportable = true});

@@ -12,6 +12,7 @@
 
 #include "bytes.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/client.hpp"
 #include "weir/device.hpp"
 #include "weir/memory_resource.hpp"
@@ -23,7 +24,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = answer_limit();
 
 Bytes numbers(float first) {
   std::vector<float> all(15);

@@ -8,6 +8,7 @@
 #include "fixture.hpp"
 #include "folder.hpp"
 #include "sink.hpp"
+#include "time_limits.hpp"
 #include "weir/client.hpp"
 #include "weir/server.hpp"
 #include "weir/tensor.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class NamesLost : public OnMemory {};
 WEIR_FOR_EACH_EXPORTABLE(NamesLost);

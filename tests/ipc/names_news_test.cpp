@@ -18,6 +18,7 @@
 #include "expect.hpp"
 #include "folder.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/client.hpp"
 #include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
@@ -35,7 +36,7 @@ using ipc::News;
 using ipc::Server;
 using ipc::ServerOptions;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class Names : public testing::Test {
  protected:

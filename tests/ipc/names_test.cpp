@@ -13,6 +13,7 @@
 #include "rounds.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/client.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
@@ -28,7 +29,7 @@ using ipc::Client;
 using ipc::Server;
 using Shape = std::vector<std::int64_t>;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class NamedTensors : public OnMemory {
  protected:

@@ -15,6 +15,7 @@
 #include "fixture.hpp"
 #include "folder.hpp"
 #include "holding.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/client.hpp"
 #include "weir/held_set.hpp"
@@ -28,7 +29,7 @@ namespace {
 
 using spi::UniqueFd;
 
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = answer_limit();
 constexpr uid_t nobody = 65534;
 
 /// Makes this thread, and no other, another user's.

@@ -8,6 +8,7 @@
 
 #include "channel_processes.hpp"
 #include "ping_pong.hpp"
+#include "time_limits.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using namespace weir;
 using namespace weir::test;
 
-constexpr std::chrono::seconds limit{60};
+const std::chrono::seconds limit = answer_limit();
 
 std::string play(const Stream& stream, std::uint64_t rounds, std::uint64_t seed) {
   ipc::Channel channel = channel_to_parent();

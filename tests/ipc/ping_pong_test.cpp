@@ -16,11 +16,12 @@
 #include "gate.hpp"
 #include "memory.hpp"
 #include "ping_pong.hpp"
+#include "time_limits.hpp"
 
 namespace weir::test {
 namespace {
 
-constexpr std::chrono::seconds limit{60};
+const std::chrono::seconds limit = answer_limit();
 
 /// Memory that is lent, and the devices of the streams on which both sides use it.
 struct Pair {

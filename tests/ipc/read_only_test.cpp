@@ -17,6 +17,7 @@
 #include "folder.hpp"
 #include "settle.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/channel.hpp"
 #include "weir/client.hpp"
 #include "weir/host.hpp"
@@ -34,7 +35,7 @@ using namespace std::chrono_literals;
 using ipc::Access;
 using ipc::Channel;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 
 class ReadOnly : public OnMemory {
  protected:

@@ -12,6 +12,7 @@
 
 #include "bytes.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "weir/device.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
@@ -23,7 +24,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = answer_limit();
 constexpr std::size_t bytes = 600;
 
 spi::UniqueFd socket_of_ring() { return ipc::receive(lines, limit).fds().front().duplicate(); }

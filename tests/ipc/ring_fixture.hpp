@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "fixture.hpp"
+#include "time_limits.hpp"
 #include "weir/ring.hpp"
 
 namespace weir::test {
 
 class Rings : public OnMemory {
  protected:
-  static constexpr std::chrono::seconds limit{30};
+  static inline const std::chrono::seconds limit = answer_limit();
   static constexpr std::size_t bytes = 600;
 
   static Bytes payload(std::size_t size) { return pattern(size, 77); }

@@ -16,6 +16,7 @@
 #include "same_gpu.hpp"
 #include "sink.hpp"
 #include "summary.hpp"
+#include "time_limits.hpp"
 #include "watchdog.hpp"
 #include "weir/device.hpp"
 #if WEIR_HAS_VULKAN
@@ -41,11 +42,7 @@ class Observer : public testing::EmptyTestEventListener {
   }
 
  private:
-  static std::chrono::seconds limit() {
-    const char* text = getenv("WEIR_TEST_SECONDS");
-    return std::chrono::seconds(text ? std::stol(text) : 60);
-  }
-  Watchdog watchdog_{limit()};
+  Watchdog watchdog_{test_limit()};
 };
 
 void print_backends() {

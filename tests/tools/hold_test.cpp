@@ -15,6 +15,7 @@
 #include "expect.hpp"
 #include "../ipc/holding.hpp"
 #include "run.hpp"
+#include "time_limits.hpp"
 #include "weir/held_set.hpp"
 #include "weir/host.hpp"
 #include "weir/pool.hpp"
@@ -30,7 +31,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto limit = 30s;
+const std::chrono::seconds limit = answer_limit();
 constexpr char tool[] = WEIR_CHILD_DIR "/../tools/weir";
 
 std::string contents(const std::string& path) {

@@ -13,13 +13,14 @@
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "threads.hpp"
+#include "time_limits.hpp"
 #include "weir/holder.hpp"
 #include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {
 
-constexpr std::chrono::seconds limit{30};
+const std::chrono::seconds limit = test::answer_limit();
 
 class CudaHeldSets : public CudaTest {
  protected:

@@ -30,7 +30,7 @@ using namespace weir;
 using namespace weir::test;
 
 constexpr int lines = Child::socket_in_child;
-constexpr auto limit = kill_limit;
+const auto limit = kill_limit;
 constexpr std::uint32_t count = kill_count;
 
 struct WrongBytes : std::runtime_error {

@@ -11,13 +11,14 @@
 
 #include "bytes.hpp"
 #include "spawn.hpp"
+#include "time_limits.hpp"
 #include "tracer.hpp"
 #include "weir/device.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::test {
 
-inline constexpr std::chrono::seconds kill_limit{30};  ///< of every call; a dead peer is noticed before
+inline const std::chrono::seconds kill_limit = answer_limit();  ///< of every call; a dead peer is noticed before
 inline constexpr std::uint32_t kill_count = 3;         ///< buffers, tensors or frames of a scenario
 inline constexpr std::size_t kill_bytes = 600;         ///< of each
 
