@@ -27,7 +27,10 @@ class Pages final : public spi::PagedSegment {
   ~Pages() override {
     const ReleaseScope scope(gpu().context(), gpu());
     if (address == 0 || !scope) return;
-    for (auto& [offset, page] : pages_) end(offset, page);
+    for (auto& [offset, page] : pages_) {
+      unmap(offset, *page);
+      count_out(std::move(page));
+    }
     if (!leaks_) report_failure(driver().MemAddressFree(address, size), "cuMemAddressFree", gpu());
   }
 
@@ -73,12 +76,14 @@ class Pages final : public spi::PagedSegment {
   }
 
   void end_page(std::size_t offset) noexcept override {
-    auto page = take(pages_.find(offset));
-    if (const ReleaseScope scope(gpu().context(), gpu()); scope) {
-      end(offset, page);
+    Page page = take(pages_.find(offset));
+    const ReleaseScope scope(gpu().context(), gpu());
+    if (scope) {
+      unmap(offset, *page);
     } else {
-      forget(page);
+      leaks_ = true;
     }
+    count_out(std::move(page));
   }
 
   Held hold(std::size_t offset, std::size_t bytes) override {
@@ -123,20 +128,16 @@ class Pages final : public spi::PagedSegment {
     return map_handle(gpu(), address + entry.first, page.size, page.mapping.handle(), false, call);
   }
 
-  void end(std::size_t offset, Page& page) noexcept {
-    const auto unmapped = driver().MemUnmap(address + offset, page->size);
+  // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use: it lives as
+  // long as it is mapped.
+  void unmap(std::size_t offset, const VmmSegment& page) noexcept {
+    const auto unmapped = driver().MemUnmap(address + offset, page.size);
     report_failure(unmapped, "cuMemUnmap", gpu());
-    if (unmapped != CUDA_SUCCESS) return forget(page);
+    leaks_ |= unmapped != CUDA_SUCCESS;
+  }
+  void count_out(Page page) noexcept {
     const std::size_t bytes = page->size;
     page = {};
-    count_out(bytes);
-  }
-  // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use.
-  void forget(Page& page) noexcept {
-    leaks_ = true;
-    count_out(page.detach()->size);
-  }
-  void count_out(std::size_t bytes) noexcept {
     if (listener) listener->paged(-static_cast<std::ptrdiff_t>(bytes));
   }
 

@@ -241,6 +241,9 @@ TEST_F(MixedCrowd, BesideProcessesThatStandStill) {
 
 // Without a pool, each buffer has a file of its own.
 TEST_F(MixedCrowd, TooManyFilesAreSaidToBeSo) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer of undefined behaviour ends a process that has no file left for looking at a type";
+#endif
   const ResourcePtr plain = host::make_shared_resource();
   for (Buffer& buffer : buffers_) buffer = plain->allocate(512, stream_);
   write(buffers_[0], crowd_bytes(0), stream_);

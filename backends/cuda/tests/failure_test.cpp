@@ -96,6 +96,7 @@ TEST_F(Failures, APagedPoolGoesOnAfterARefusedPage) {
   constexpr std::size_t page = std::size_t{2} << 20;
   std::size_t refusals = 0, served = 0;
   test::await_releases();  // of earlier tests, which would be counted here
+  const Stream first(gpu());
   for (const char* call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap"}) {
     for (const CUresult code : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY}) {
       for (int nth = 1; nth <= 4; ++nth) {
