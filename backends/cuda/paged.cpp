@@ -27,11 +27,14 @@ class Pages final : public spi::PagedSegment {
   ~Pages() override {
     const ReleaseScope scope(gpu().context(), gpu());
     if (address == 0 || !scope) return;
-    for (auto& [offset, page] : pages_) {
-      unmap(offset, *page);
-      count_out(std::move(page));
+    bool leaks = false;
+    for (Entries* const all : {&pages_, &stuck_}) {
+      for (auto& [offset, page] : *all) leaks |= !unmap(offset, page->size);
     }
-    if (!leaks_) report_failure(driver().MemAddressFree(address, size), "cuMemAddressFree", gpu());
+    if (listener) {
+      for (auto& [offset, page] : pages_) listener->paged(-static_cast<std::ptrdiff_t>(page->size));
+    }
+    if (!leaks) report_failure(driver().MemAddressFree(address, size), "cuMemAddressFree", gpu());
   }
 
   void reserve() {
@@ -43,6 +46,7 @@ class Pages final : public spi::PagedSegment {
 
   bool add_page(std::size_t offset, std::size_t bytes, Shortage& shortage) override {
     const ContextScope scope(gpu().context());
+    make_bare(offset, bytes);
     const auto entry = put(offset, {});  // before anything is made, because this may throw
     const char* call = "";
     try {
@@ -63,6 +67,7 @@ class Pages final : public spi::PagedSegment {
     const ContextScope scope(gpu().context());
     const auto old = pages_.find(from);
     const std::size_t bytes = old->second->size;
+    make_bare(to, bytes);
     const auto entry = put(to, old->second);
     const char* call = "";
     auto result = map(*entry, call);
@@ -76,14 +81,16 @@ class Pages final : public spi::PagedSegment {
   }
 
   void end_page(std::size_t offset) noexcept override {
-    Page page = take(pages_.find(offset));
+    const auto entry = pages_.find(offset);
+    const std::size_t bytes = entry->second->size;
     const ReleaseScope scope(gpu().context(), gpu());
-    if (scope) {
-      unmap(offset, *page);
+    if (scope && unmap(offset, bytes)) {
+      take(entry);
     } else {
-      leaks_ = true;
+      const std::scoped_lock lock(list_);
+      stuck_.insert(pages_.extract(entry));
     }
-    count_out(std::move(page));
+    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(bytes));
   }
 
   Held hold(std::size_t offset, std::size_t bytes) override {
@@ -128,22 +135,27 @@ class Pages final : public spi::PagedSegment {
     return map_handle(gpu(), address + entry.first, page.size, page.mapping.handle(), false, call);
   }
 
-  // Memory that cannot be unmapped is leaked together with its addresses, because it may still be in use: it lives as
-  // long as it is mapped.
-  void unmap(std::size_t offset, const VmmSegment& page) noexcept {
-    const auto unmapped = driver().MemUnmap(address + offset, page.size);
+  bool unmap(std::size_t offset, std::size_t bytes) noexcept {
+    const auto unmapped = driver().MemUnmap(address + offset, bytes);
     report_failure(unmapped, "cuMemUnmap", gpu());
-    leaks_ |= unmapped != CUDA_SUCCESS;
+    return unmapped == CUDA_SUCCESS;
   }
-  void count_out(Page page) noexcept {
-    const std::size_t bytes = page->size;
-    page = {};
-    if (listener) listener->paged(-static_cast<std::ptrdiff_t>(bytes));
+  // Unmap what the driver refused to unmap before. Throws if it still does.
+  void make_bare(std::size_t offset, std::size_t bytes) {
+    auto entry = stuck_.lower_bound(offset);
+    if (entry != stuck_.begin() && std::prev(entry)->first + std::prev(entry)->second->size > offset) --entry;
+    while (entry != stuck_.end() && entry->first < offset + bytes) {
+      const std::size_t mapped = entry->second->size;
+      check(driver().MemUnmap(address + entry->first, mapped), "cuMemUnmap", mapped, " bytes on ", gpu());
+      entry = stuck_.erase(entry);
+    }
   }
 
   const KindInfo& info_;
   Entries pages_;
-  bool leaks_ = false;
+  // Ended, but still mapped. They are unmapped when their addresses are needed. What is mapped in the end is leaked
+  // together with the addresses, because it may still be in use.
+  Entries stuck_;
 };
 
 }  // namespace

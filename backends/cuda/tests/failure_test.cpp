@@ -13,6 +13,7 @@
 #include "sink.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::cuda_test {
@@ -89,6 +90,61 @@ TEST_F(Failures, RefusedAllocationsLeaveNothing) {
       (void)resource->trim(0);
     }
   }
+}
+
+// It may still be in use where it is mapped. Its addresses serve others once the driver has unmapped it.
+TEST_F(Failures, APageThatIsNotUnmappedKeepsItsAddresses) {
+  constexpr std::size_t page = std::size_t{2} << 20;
+  const Stream stream(gpu());
+  (void)test::read(cuda::make_vmm_resource(gpu())->allocate(page, stream), stream);  // needs memory to stage in
+  const auto before = live();
+  const auto refuse = [&] { fail_next("cuMemUnmap", CUDA_ERROR_INVALID_VALUE); };
+  const auto expect_report = [] {
+    const auto reports = test::take_reports();
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_NE(reports[0].where.find("cuMemUnmap"), std::string::npos) << reports[0].where;
+  };
+  for (const bool also_at_the_end : {false, true}) {
+    {
+      const auto pool = make_pool(cuda::make_vmm_resource(gpu()), {.segment_bytes = page});
+      pool->allocate(page, stream).close();
+      stream.synchronize();
+      refuse();
+      (void)pool->trim(0);
+      expect_report();
+      EXPECT_EQ(pool->stats().reserved, 0U);
+      refuse();
+      EXPECT_ERROR(pool->allocate(page, stream), Errc::invalid_argument, "cuMemUnmap");
+      Buffer next = pool->allocate(page, stream);
+      next.fill(std::uint8_t{3}, stream);
+      EXPECT_BYTES(test::read(next, stream), test::repeat(page, 3));
+      next.close();
+      stream.synchronize();
+      if (also_at_the_end) refuse();
+    }
+    if (also_at_the_end) expect_report();
+    EXPECT_EQ(live(), before + (also_at_the_end ? 3 : 0)) << "the mapping, its memory, and the addresses";
+  }
+}
+
+TEST_F(Failures, APageThatIsNotUnmappedGivesWayToThoseThatNeedAPartOfIt) {
+  constexpr std::size_t page = std::size_t{2} << 20;
+  const auto before = live();
+  {
+    const auto addresses = spi::Ref<spi::PagedSegment>::adopt(
+        gpu().state().backend->segments->reserve_addresses(gpu().state(), MemoryKind::vmm, 8 * page, false));
+    for (const std::size_t at : {3U, 2U, 4U, 1U, 5U}) {
+      Shortage shortage;
+      ASSERT_TRUE(addresses->add_page(2 * page, 3 * page, shortage));
+      fail_next("cuMemUnmap", CUDA_ERROR_INVALID_VALUE);
+      addresses->end_page(2 * page);
+      EXPECT_EQ(test::take_reports().size(), 1U);
+      const std::size_t pages = at == 1 ? 2 : 1;
+      ASSERT_TRUE(addresses->add_page(at * page, pages * page, shortage)) << at;
+      addresses->end_page(at * page);
+    }
+  }
+  EXPECT_EQ(live(), before);
 }
 
 // Each call of a growth that takes new pages, and of one that moves idle ones, by its number.

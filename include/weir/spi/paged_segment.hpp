@@ -44,7 +44,8 @@ class PagedSegment : public Segment {
   /// Move the page that begins at `from` to `to`. The two places do not overlap. If this throws, the page is where it
   /// was.
   virtual void move_page(std::size_t from, std::size_t to) = 0;
-  /// Give back the memory of the page that begins at `offset`.
+  /// Give back the memory of the page that begins at `offset`. What the driver refuses is reported, and tried again when
+  /// another page needs the addresses.
   virtual void end_page(std::size_t offset) noexcept = 0;
 
   /// The pages that hold a range, in order.
