@@ -15,6 +15,7 @@
 #include "modelled_driver.hpp"
 #include "same_gpu.hpp"
 #include "sink.hpp"
+#include "stack.hpp"
 #include "summary.hpp"
 #include "time_limits.hpp"
 #include "watchdog.hpp"
@@ -58,6 +59,11 @@ void print_backends() {
                     device.id().c_str());
       }
     }
+  }
+  if (std::getenv("WEIR_STACKS")) {
+    std::printf("WEIR_STACKS leaves");
+    for (const Stack& stack : stacks()) std::printf(" %s", std::string(stack.name).c_str());
+    std::printf("\n");
   }
 #if WEIR_HAS_VULKAN
   std::printf("Vulkan validation: %s\n", vulkan::validation_active() ? "on" : "off, or its layer is not installed");

@@ -119,7 +119,19 @@ constexpr Stack list[] = {
 
 }  // namespace
 
-std::span<const Stack> stacks() { return list; }
+std::span<const Stack> stacks() {
+  static const std::vector<Stack> wanted = [] {
+    const char* const names = std::getenv("WEIR_STACKS");
+    const std::string text = ',' + std::string(names ? names : "") + ',';
+    std::vector<Stack> chosen(std::begin(list), std::end(list));
+    if (!names) return chosen;
+    std::erase_if(chosen, [&](const Stack& stack) {
+      return text.find(',' + std::string(stack.name) + ',') == std::string::npos;
+    });
+    return chosen;
+  }();
+  return wanted;
+}
 
 std::uint64_t stack_seed() {
   const char* text = std::getenv("WEIR_STACK_SEED");

@@ -22,6 +22,7 @@ struct Stack {
   bool (*stands_on)(const Memory& plain);    ///< which memories it is tried on
 };
 
+/// All of them, or those that `WEIR_STACKS` names, separated by commas.
 std::span<const Stack> stacks();
 
 /// What decides the order in stacks of a random one: `WEIR_STACK_SEED`, or 1.
