@@ -317,7 +317,7 @@ TEST_F(Cccl, PoolsOfTheirsUnderOurs) {
   two.close();
   over.reset();
   ours->trim(0);
-  EXPECT_EQ(ours->stats().reserved, 0U) << "theirs may end now";
+  EXPECT_EQ(ours->stats().reserved, 0U) << "theirs may end when ours has";
 }
 
 }  // namespace

@@ -166,10 +166,11 @@ using SharedResource =
 
 /// Make a resource of `device` from a resource of CCCL or RMM, so that pools, adaptors and buffers of weir can stand on
 /// it. The properties of `theirs` say who can access the memory. A copy of `theirs` is kept while its memory lives.
-/// What such a copy only refers to (as a `device_memory_pool_ref` does) is the caller's to keep. On a CUDA device, a
-/// resource that allocates in stream order does so on a stream that is made for it alone, and gets memory back when no
-/// use is left, without a wait on the host. `theirs` must be safe to call on several threads, as CCCL's resources are.
-/// See make_callback_resource for the rest.
+/// What such a copy only refers to (as a `device_memory_pool_ref` does) is the caller's to keep until this resource and
+/// its memory are gone. On a CUDA device, a resource that allocates in stream order does so on a stream that is made for
+/// it alone, and gets memory back when no use is left, without a wait on the host; only the end of this resource waits
+/// until the driver has carried that out. `theirs` must be safe to call on several threads, as CCCL's resources are. See
+/// make_callback_resource for the rest.
 template <class Theirs>
 requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
 [[nodiscard]] ResourcePtr make_resource(Theirs&& theirs, const Device& device, std::string name = "cccl") {
@@ -184,7 +185,15 @@ requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
   const bool ordered = in_order && device.backend() == "cuda";
   Stream stream(device);
   const ::cuda::stream_ref native{ordered ? cuda::native(stream) : ::cudaStream_t{}};
-  auto lent = std::make_shared<Lent>(Lent{std::forward<Theirs>(theirs), std::move(stream), native, ordered});
+  // A memory pool must not end before the driver has carried out what it was given back (drivers were seen to crash).
+  const std::shared_ptr<Lent> lent(new Lent{std::forward<Theirs>(theirs), std::move(stream), native, ordered},
+                                   [](Lent* ended) {
+                                     const std::unique_ptr<Lent> owner(ended);
+                                     try {
+                                       if (owner->ordered) owner->stream.synchronize();
+                                     } catch (const Error&) {  // lost: nothing is carried out any more
+                                     }
+                                   });
 
   CallbackOptions options;
   options.name = std::move(name);
