@@ -167,9 +167,9 @@ using SharedResource =
 /// Make a resource of `device` from a resource of CCCL or RMM, so that pools, adaptors and buffers of weir can stand on
 /// it. The properties of `theirs` say who can access the memory. A copy of `theirs` is kept while its memory lives.
 /// What such a copy only refers to (as a `device_memory_pool_ref` does) is the caller's to keep until this resource and
-/// its memory are gone. On a CUDA device, a resource that allocates in stream order does so on a stream that is made for
-/// it alone, and gets memory back when no use is left, without a wait on the host; only the end of this resource waits
-/// until the driver has carried that out. `theirs` must be safe to call on several threads, as CCCL's resources are. See
+/// its memory are gone. On a CUDA device, a resource that allocates in stream order does so on a stream of its own, and
+/// gets memory back when no use is left, without a wait on the host; only the end of this resource waits until the
+/// driver has carried that out. `theirs` must be safe to call on several threads, as CCCL's resources are. See
 /// make_callback_resource for the rest.
 template <class Theirs>
 requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
