@@ -16,6 +16,7 @@
 
 #include "channel_processes.hpp"
 #include "fixture.hpp"
+#include "loans.hpp"
 #include "rounds.hpp"
 #include "settle.hpp"
 #include "spawn.hpp"
@@ -41,22 +42,7 @@ std::pair<Channel, Channel> make_channels(const ipc::ChannelOptions& options = {
 
 Bytes payload(std::size_t bytes) { return pattern(bytes, 77); }
 
-class Channels : public OnMemory {
- protected:
-  // Return whether the channel's statistics come to be as wanted. What the peer gives back comes by itself.
-  template <class Wanted>
-  static bool comes_to(const Channel& channel, Wanted wanted) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    while (!wanted(channel.stats())) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
-  static bool all_comes_back(const Channel& channel) {
-    return comes_to(channel, [](const ipc::ChannelStats& stats) { return stats.lent == 0; });
-  }
-};
+class Channels : public OnMemory {};
 WEIR_FOR_EACH_EXPORTABLE(Channels);
 
 /// A thread that calls a channel until that throws closed. The constructor returns when the thread sleeps.

@@ -2,9 +2,9 @@
 // A holder, a writer or a reader of sets: hold_child hold <path>, hold_child <mode> <path> <device> <count> [<bytes>].
 // Lines are said on descriptor 3.
 //   hold    say "serves", serve
-//   commit  add <count> tensors to the set "weights": the one at i is called "i" and has pattern(bytes + i, i), of 500
-//           bytes unless told otherwise. With <bytes>, they are in pages of a pool, some of them in several. Say
-//           "added", await a line, commit, say "committed", await a line
+//   commit  add <count> tensors to the set "weights": the one at i is called "i" and has pattern(500 + i, i). With
+//           <bytes>, it has pattern(bytes + i, i), and some of the tensors lie in several pages of a pool. Say "added",
+//           await a line, commit, say "committed", await a line
 //   open    open that set, check it, say "holds", await a line, check it again
 // At the end it says "done". Whatever fails is said in the line, and the exit code is 1.
 
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "bytes.hpp"
+#include "loans.hpp"
 #include "spawn.hpp"
 #include "time_limits.hpp"
 #include "weir/device.hpp"
@@ -20,8 +21,6 @@
 #include "weir/holder.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
-#include "weir/spi/paged_segment.hpp"
-#include "weir/spi/segment.hpp"
 
 namespace {
 
@@ -48,11 +47,6 @@ struct Set {
   [[nodiscard]] Bytes at(std::size_t i) const { return pattern(bytes + i, static_cast<std::uint32_t>(i)); }
 };
 
-bool lies_across_pages(const Buffer& buffer) {
-  const auto place = buffer.location();
-  return place.segment->paged()->hold(place.offset, buffer.size()).pages.size() > 1;
-}
-
 std::string commit(const Set& set, const Stream& stream) {
   const KindInfo* found = nullptr;
   for (const KindInfo& known : stream.device().kinds()) {
@@ -69,7 +63,7 @@ std::string commit(const Set& set, const Stream& stream) {
     Buffer buffer = from->allocate(bytes.size(), stream);
     write(buffer, bytes, stream);
     writer.add(std::to_string(i), buffer.view(u8, {static_cast<std::int64_t>(bytes.size())}), stream);
-    across |= set.in_pages && lies_across_pages(buffer);
+    across |= set.in_pages && count_pages(buffer) > 1;
   }
   if (across != set.in_pages) return "has no tensor in several pages";
   write_line(lines, "added");

@@ -47,7 +47,7 @@ TEST_P(LentPages, AreFew) {
   for (std::size_t i = 0; i < 100; ++i) buffers.push_back(usual->allocate(500, stream));
   EXPECT_EQ(usual->pool_stats().segments, 5U);
   const Buffer large = usual->allocate(10 * segment, stream);
-  EXPECT_LE(pages_of(large), 5U);
+  EXPECT_LE(count_pages(large), 5U);
   // The only page goes where it is needed, and back.
   const auto small = make_pool(resource, {.limit = segment, .exportable = true});
   small->allocate(500, stream).close();
@@ -71,8 +71,8 @@ TEST_P(LentPages, DescriptorsNameAllOfThem) {
                                   {3 * page, page}}) {
     const Buffer part = buffer.slice(at, bytes);
     const auto descriptor = part.ipc_descriptor(stream);
-    EXPECT_EQ(descriptor.bytes().size(), 256 + (pages_of(part) > 1 ? 8 * pages_of(part) : 0));
-    EXPECT_GE(descriptor.fds().size(), pages_of(part) + 1) << "the pages, and a lease";
+    EXPECT_EQ(descriptor.bytes().size(), 256 + (count_pages(part) > 1 ? 8 * count_pages(part) : 0));
+    EXPECT_GE(descriptor.fds().size(), count_pages(part) + 1) << "the pages, and a lease";
     Buffer opened = ipc::open(part.ipc_descriptor(stream), stream);
     EXPECT_EQ(opened.size(), bytes);
     EXPECT_BYTES(read(opened, stream), test::part(pattern(buffer.size(), 1), at, bytes));

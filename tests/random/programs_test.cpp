@@ -17,6 +17,7 @@
 #include "generator.hpp"
 #include "runner.hpp"
 #include "shrink.hpp"
+#include "time_limits.hpp"
 
 namespace weir::test::random {
 namespace {
@@ -44,7 +45,7 @@ std::vector<Seeds> batches() {
 }
 
 std::chrono::seconds line_limit() {
-  return std::chrono::seconds(std::max<std::uint64_t>(10, number("WEIR_TEST_SECONDS", 60) / 3));
+  return std::max(test_limit() / 3, std::chrono::seconds{10});
 }
 
 /// A failed program costs seconds to shorten; the first ones say enough.

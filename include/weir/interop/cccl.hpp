@@ -185,7 +185,7 @@ requires ::cuda::mr::synchronous_resource<std::remove_cvref_t<Theirs>>
   const bool ordered = in_order && device.backend() == "cuda";
   Stream stream(device);
   const ::cuda::stream_ref native{ordered ? cuda::native(stream) : ::cudaStream_t{}};
-  // A memory pool must not end before the driver has carried out what it was given back (drivers were seen to crash).
+  // A memory pool must not end before all frees of its memory are carried out: drivers were seen to crash.
   const std::shared_ptr<Lent> lent(new Lent{std::forward<Theirs>(theirs), std::move(stream), native, ordered},
                                    [](Lent* ended) {
                                      const std::unique_ptr<Lent> owner(ended);

@@ -19,8 +19,8 @@
 namespace weir::test {
 
 inline const std::chrono::seconds kill_limit = answer_limit();  ///< of every call; a dead peer is noticed before
-inline constexpr std::uint32_t kill_count = 3;         ///< buffers, tensors or frames of a scenario
-inline constexpr std::size_t kill_bytes = 600;         ///< of each
+inline constexpr std::uint32_t kill_count = 3;                  ///< buffers, tensors or frames of a scenario
+inline constexpr std::size_t kill_bytes = 600;                  ///< of each
 
 /// Return the bytes of the one at `index` when they are written for the `round`-th time.
 inline Bytes kill_pattern(std::uint32_t index, std::uint32_t round = 0) {
