@@ -19,7 +19,7 @@ import sys
 GOALS = pathlib.Path(__file__).with_name("goals.json")
 BACKENDS = ("cuda", "vulkan", "host")
 SCALES = {"ns": ("ns", 1.0), "us": ("ns", 1e3), "µs": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("ns", 1e9),
-          "/s": ("/s", 1.0), "bytes": ("bytes", 1.0), "ratio": ("ratio", 1.0)}
+          "/s": ("/s", 1.0), "bytes": ("bytes", 1.0), "ratio": ("ratio", 1.0), "×": ("×", 1.0)}
 # What Google Benchmark adds behind the name that a benchmark was registered with.
 ADDED = re.compile(r"(/(min_time|min_warmup_time|iterations|repeats|threads):[^/]*|/(real|manual|process)_time)+$")
 
@@ -59,13 +59,19 @@ class Row:
             return "–"
         if not on_the_machine and not self.goal.get("anywhere"):
             return f"({machine} goal)"
-        limit = self.goal_value()
-        good = self.value() >= limit if "least" in self.goal else self.value() <= limit
+        measured, limit = self.judged(), self.goal_value()
+        if measured is None:
+            return "no peer"
+        good = measured >= limit if "least" in self.goal else measured <= limit
         return "met" if good else "NOT met"
+
+    def judged(self):
+        """What the goal is about: the value, or for a goal in × how many times better than the best peer it is."""
+        return self.ratio() if self.goal["unit"] == "×" else self.value()
 
     def goal_value(self):
         unit, scale = SCALES[self.goal["unit"]]
-        if unit != self.unit:
+        if unit not in (self.unit, "×"):
             raise ValueError(f"the goal of {self.name} is in {self.goal['unit']}, the row in {self.unit}")
         return self.goal.get("most", self.goal.get("least")) * scale
 
@@ -188,7 +194,8 @@ def times(ratio):
 def goal_text(row):
     if not row.goal:
         return "–"
-    limit = re.sub(r"\.0+(?= )", "", amount(row.goal_value(), row.unit))
+    limit = row.goal_value()
+    limit = f"{limit:g} ×" if row.goal["unit"] == "×" else re.sub(r"\.0+(?= )", "", amount(limit, row.unit))
     return ("≥ " if "least" in row.goal else "≤ ") + limit
 
 

@@ -4,36 +4,76 @@
 // 000 MiB live, or half of the device's memory. Told as the time of all of them, after one run that warms up.
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
-#include "pool/random_operations.hpp"
 #include "support/live.hpp"
+#include "support/random_operations.hpp"
 #include "support/row.hpp"
 #include "weir/device.hpp"
 
 namespace weir::bench {
 
+inline constexpr std::size_t most_live_of_rmm = 16'000 * mib;
+
+inline std::size_t most_live_bytes(const Device& device) {
+  const std::size_t total = device.total_memory();
+  return total != 0 ? std::min(most_live_of_rmm, total / 2) : most_live_of_rmm;
+}
+
+/// What both kinds of rows do: all operations, once.
 template <Allocator A>
-void add_random(const Subject<A>& subject, const Device& device) {
-  std::size_t most_live = 16'000 * mib;
-  if (device.total_memory() != 0) most_live = std::min(most_live, device.total_memory() / 2);
-  for (const std::size_t count : {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}}) {
-    if (subject.slow && count > 1000) continue;
-    auto& row = add_row(subject, "random/" + std::to_string(count), [=](benchmark::State& state) {
-      const auto operations = random_operations(count, mib, most_live);
+void run_random(Live<A>& live, const std::vector<RandomOperation>& operations) {
+  std::size_t end = 0;
+  for (const RandomOperation& operation : operations) {
+    operation.bytes != 0 ? live.allocate(end++, operation.bytes) : live.free_and_fill(operation.place, --end);
+  }
+}
+
+inline void label_random(benchmark::State& state, std::size_t most_live) {
+  if (most_live < most_live_of_rmm) state.SetLabel("at most " + size_name(most_live / mib * mib) + " live");
+}
+
+/// `count` allocations of 1 byte to `most_bytes`, and their frees, warm.
+template <Allocator A>
+void add_random(const Subject<A>& subject, const Device& device, const std::string& what, std::size_t count,
+                std::size_t most_bytes) {
+  const std::size_t most_live = most_live_bytes(device);
+  auto& row = add_row(subject, what, [=](benchmark::State& state) {
+    const auto operations = random_operations(count, most_bytes, most_live);
+    const auto allocator = subject.make(0);
+    Live<A> live(*allocator, allocator->stream(), most_live_buffers(operations));
+    run_random(live, operations);
+    for (auto _ : state) run_random(live, operations);
+    label_random(state, most_live);
+  });
+  row.Unit(benchmark::kMillisecond);
+}
+
+/// A new allocator that has nothing ready, and the same by it: the time of both.
+template <Allocator A>
+void add_random_new(const Subject<A>& subject, const Device& device, const std::string& what, std::size_t count,
+                    std::size_t most_bytes) {
+  const std::size_t most_live = most_live_bytes(device);
+  const auto body = [=](benchmark::State& state) {
+    const auto operations = random_operations(count, most_bytes, most_live);
+    for (auto _ : state) {
+      const auto begin = Clock::now();
       const auto allocator = subject.make(0);
       Live<A> live(*allocator, allocator->stream(), most_live_buffers(operations));
-      const auto round = [&] {
-        std::size_t end = 0;
-        for (const RandomOperation& operation : operations) {
-          operation.bytes != 0 ? live.allocate(end++, operation.bytes)
-                               : live.free_and_fill(operation.place, --end);
-        }
-      };
-      round();
-      for (auto _ : state) round();
-      if (most_live < 16'000 * mib) state.SetLabel("at most " + size_name(most_live / mib * mib) + " live");
-    });
-    row.Unit(benchmark::kMillisecond);
+      run_random(live, operations);
+      state.SetIterationTime(seconds_since(begin));
+    }
+    label_random(state, most_live);
+  };
+  add_row(subject, what, body, Timed::by_itself, Rounds::one).Unit(benchmark::kMillisecond);
+}
+
+template <Allocator A>
+void add_random(const Subject<A>& subject, const Device& device) {
+  for (const std::size_t count : {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}}) {
+    if (subject.slow && count > 1000) continue;
+    add_random(subject, device, "random/" + std::to_string(count), count, mib);
   }
 }
 

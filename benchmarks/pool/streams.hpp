@@ -19,8 +19,9 @@ template <Allocator A>
 using Work = std::function<void(typename A::Held&, const typename A::Stream&)>;
 
 template <Allocator A>
-void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& work, const char* label) {
-  for (const std::string how : {"warm", "cold", "held"}) {
+void add_streams(const Subject<A>& subject, std::size_t bytes, const Work<A>& work, const char* label,
+                 const std::vector<std::string>& hows = {"warm", "cold", "held"}) {
+  for (const std::string& how : hows) {
     const bool cold = how == "cold", kept = how == "held";
     const auto body = [=](benchmark::State& state) {
       const auto begin_anew = [&subject] { return subject.make(64 * mib); };

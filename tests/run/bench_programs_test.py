@@ -29,6 +29,7 @@ NEEDS = {
     "allocator/threads/16": "16 cores",
     "trace": "recorded traces",
     "cuda/streams": "kernels",
+    "cuda/rmm": "RMM",
 }
 
 

@@ -134,6 +134,18 @@ class Tables(unittest.TestCase):
                                   (128, "bytes", "128.0 bytes"), (1.0044, "ratio", "1.004"), (None, "ns", "–")):
             self.assertEqual(table.amount(value, unit), text)
 
+    def test_a_goal_beside_the_best_peer(self):
+        goals = {**GOALS, "goals": [{"row": "*/pair/*", "least": 1, "unit": "×", "anywhere": True},
+                                    {"row": "*/threads/*", "least": 291, "unit": "×"},
+                                    {"row": "*/elsewhere/*", "least": 1, "unit": "×"}]}
+        made = self.table(self.sample(), goals=goals)
+        verdicts = self.verdicts(made)
+        self.assertEqual(verdicts["cuda/pair/4KiB"], "met")
+        self.assertEqual(verdicts["host/pair/4KiB"], "NOT met")  # half as good as malloc
+        self.assertEqual(verdicts["cuda/threads/own/16"], "NOT met")
+        self.assertEqual(verdicts["cuda/elsewhere/pending"], "no peer")
+        self.assertEqual(table.goal_text(made.rows["cuda/pair/4KiB"]), "≥ 1 ×")
+
     def test_a_goal_in_another_unit_than_its_row_is_refused(self):
         goals = {**GOALS, "goals": [{"row": "cuda/pair/*", "most": 22, "unit": "bytes"}]}
         with self.assertRaisesRegex(ValueError, "the goal of cuda/pair/4KiB is in bytes, the row in ns"):
@@ -144,7 +156,7 @@ class Tables(unittest.TestCase):
         for goal in goals["goals"]:
             self.assertEqual(("most" in goal) + ("least" in goal), 1, goal)
             self.assertIn(goal["unit"], table.SCALES, goal)
-            self.assertEqual("least" in goal, goal["unit"] == "/s", goal)
+            self.assertEqual("least" in goal, goal["unit"] in ("/s", "×"), goal)
         for quotient in goals["quotients"]:
             self.assertTrue(any(goal["row"] == quotient["row"] for goal in goals["goals"]), quotient)
 

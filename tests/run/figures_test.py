@@ -59,13 +59,14 @@ def figures(rows, names):
 def goals_lines(rows, goals):
     """A line for each goal: how many of its rows reach it, and the worst of them."""
     for goal in goals["goals"]:
-        mine = [row for row in rows.values() if row.goal is goal]
+        mine = [row for row in rows.values() if row.goal is goal and row.judged() is not None]
         if not mine:
             yield f"| `{goal['row']}` | was not measured | | |"
             continue
-        worst = (min if "least" in goal else max)(mine, key=lambda row: row.value())
+        worst = (min if "least" in goal else max)(mine, key=lambda row: row.judged())
         count = sum(map(met, mine))
-        yield f"| `{goal['row']}` | {table.goal_text(worst)} | {count} of {len(mine)} | {measured(worst)} |"
+        shown = table.times(worst.ratio()) if goal["unit"] == "×" else measured(worst)
+        yield f"| `{goal['row']}` | {table.goal_text(worst)} | {count} of {len(mine)} | {shown} |"
 
 
 def missed(rows):
@@ -77,9 +78,9 @@ def missed(rows):
 def not_each_time(rows):
     """Rows whose median reaches the goal although a repetition does not."""
     for row in rows.values():
-        bad = min if row.goal and "least" in row.goal else max
+        bad = min if row.unit == "/s" else max
         if row.goal and met(row):
-            worst = table.Row(row.name, row.unit, values={"weir": [bad(row.values["weir"])]}, goal=row.goal)
+            worst = table.Row(row.name, row.unit, values={**row.values, "weir": [bad(row.values["weir"])]}, goal=row.goal)
             if not met(worst):
                 yield f"| `{row.name}` | {range_of(row)} | {table.goal_text(row)} |"
 
@@ -163,15 +164,19 @@ class Figures(unittest.TestCase):
     # The rules themselves.
 
     def test_what_a_line_says(self):
-        goals = {"goals": [{"row": "a/x/*", "most": 22, "unit": "ns"}, {"row": "a/y", "least": 5, "unit": "/s"}]}
+        goals = {"goals": [{"row": "a/x/*", "most": 22, "unit": "ns"}, {"row": "a/y", "least": 5, "unit": "/s"},
+                           {"row": "a/z", "least": 1, "unit": "×"}]}
         one = {"unit": "ns", "peers": {}}
         rows = rows_of({"rows": [{**one, "row": "a/x/1", "weir_all": [20.0, 21.0, 30.0], "peers": {"malloc": 10.0}},
                                  {**one, "row": "a/x/2", "weir_all": [23.0]},
-                                 {**one, "row": "a/y", "weir_all": [6.0], "unit": "/s"}]}, goals)
+                                 {**one, "row": "a/y", "weir_all": [6.0], "unit": "/s"},
+                                 {**one, "row": "a/z", "weir_all": [4.0, 9.0], "peers": {"RMM pool": 8.0}}]}, goals)
         self.assertEqual(list(goals_lines(rows, goals)), ["| `a/x/*` | ≤ 22 ns | 1 of 2 | 23.0 ns |",
-                                                          "| `a/y` | ≥ 5 /s | 1 of 1 | 6.00 /s |"])
+                                                          "| `a/y` | ≥ 5 /s | 1 of 1 | 6.00 /s |",
+                                                          "| `a/z` | ≥ 1 × | 1 of 1 | 1.23 × |"])
         self.assertEqual(list(missed(rows)), ["| `a/x/2` | 23.0 ns | ≤ 22 ns |"])
-        self.assertEqual(list(not_each_time(rows)), ["| `a/x/1` | 21.0 ns (20.0 ns … 30.0 ns) | ≤ 22 ns |"])
+        self.assertEqual(list(not_each_time(rows)), ["| `a/x/1` | 21.0 ns (20.0 ns … 30.0 ns) | ≤ 22 ns |",
+                                                      "| `a/z` | 6.50 ns (4.00 ns … 9.00 ns) | ≥ 1 × |"])
         self.assertEqual(list(slower(rows)), ["| `a/x/1` | 21.0 ns | 10.0 ns, malloc |"])
         self.assertEqual(list(figures(rows, ["a/y"])), ["| `a/y` | 6.00 /s | – |"])
         self.assertTrue(A_TIME.search("takes 14 ns, and") and A_TIME.search("33 µs."))

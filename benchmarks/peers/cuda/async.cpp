@@ -34,16 +34,6 @@ CudaAsync::~CudaAsync() {
   if (pool_) driver_.MemPoolDestroy(pool_);
 }
 
-CudaAsync::Stream CudaAsync::stream() const {
-  make_cuda_current();
-  CUstream made = nullptr;
-  must(driver_.StreamCreate(&made, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  return {made, [](CUstream stream) {
-            cuda_driver().StreamSynchronize(stream);
-            cuda_driver().StreamDestroy(stream);
-          }};
-}
-
 void CudaAsync::call(const Stream& stream, std::function<void()> function) const {
   auto moved = std::make_unique<std::function<void()>>(std::move(function));
   const auto run = [](void* data) {
@@ -52,10 +42,6 @@ void CudaAsync::call(const Stream& stream, std::function<void()> function) const
   };
   must(driver_.LaunchHostFunc(stream.get(), run, moved.get()), "cuLaunchHostFunc");
   (void)moved.release();
-}
-
-void CudaAsync::synchronize(const Stream& stream) const {
-  must(driver_.StreamSynchronize(stream.get()), "cuStreamSynchronize");
 }
 
 Subject<CudaAsync> cuda_async(CudaAsync::Use use) {

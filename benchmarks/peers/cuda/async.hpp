@@ -29,7 +29,7 @@ class CudaAsync {
   CudaAsync& operator=(const CudaAsync&) = delete;
   ~CudaAsync();  ///< after everything was freed
 
-  [[nodiscard]] Stream stream() const;
+  [[nodiscard]] Stream stream() const { return make_cuda_stream(); }
   [[nodiscard]] Held allocate(std::size_t bytes, const Stream& stream) const {
     CUdeviceptr address = 0;
     const auto result = pool_ ? driver_.MemAllocFromPoolAsync(&address, bytes, pool_, stream.get())
@@ -50,7 +50,7 @@ class CudaAsync {
   }
   void free_on(Held& held, const Stream& other) const { free(held, other); }
   void call(const Stream& stream, std::function<void()> function) const;
-  void synchronize(const Stream& stream) const;
+  void synchronize(const Stream& stream) const { synchronize_cuda(stream.get()); }
 
  private:
   const CudaDriver& driver_;

@@ -58,4 +58,18 @@ void make_cuda_current() {
   must(cuda_driver().CtxSetCurrent(context), "cuCtxSetCurrent");
 }
 
+std::shared_ptr<CUstream_st> make_cuda_stream() {
+  make_cuda_current();
+  CUstream made = nullptr;
+  must(cuda_driver().StreamCreate(&made, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  return {made, [](CUstream stream) {
+            cuda_driver().StreamSynchronize(stream);
+            cuda_driver().StreamDestroy(stream);
+          }};
+}
+
+void synchronize_cuda(CUstream stream) {
+  must(cuda_driver().StreamSynchronize(stream), "cuStreamSynchronize");
+}
+
 }  // namespace weir::bench

@@ -4,6 +4,8 @@
 
 #include <cuda.h>
 
+#include <memory>
+
 namespace weir::bench {
 
 /// Driver functions by the names that cuda.h gives them without "cu", in the form of the version.
@@ -31,5 +33,9 @@ void must(CUresult result, const char* call);
 
 /// The primary context of the first device becomes this thread's.
 void make_cuda_current();
+
+/// A new stream of that context, which waits for its work and ends with its last copy.
+[[nodiscard]] std::shared_ptr<CUstream_st> make_cuda_stream();
+void synchronize_cuda(CUstream stream);
 
 }  // namespace weir::bench

@@ -7,15 +7,15 @@
 
 namespace weir::bench {
 
-std::vector<RandomOperation> random_operations(std::size_t count, std::uint32_t most_bytes,
+std::vector<RandomOperation> random_operations(std::size_t count, std::size_t most_bytes,
                                                std::size_t most_live) {
   constexpr unsigned allocations_percent = 73;
   std::minstd_rand0 random;  // the library's default engine
-  std::uniform_int_distribution<std::uint32_t> size(1, most_bytes);
+  std::uniform_int_distribution<std::uint64_t> size(1, most_bytes);
   std::uniform_int_distribution<unsigned> percent(0, 99);
   std::uniform_int_distribution<std::size_t> place(0, count - 1);
   std::vector<RandomOperation> operations;
-  std::vector<std::uint32_t> live;
+  std::vector<std::uint64_t> live;
   std::size_t bytes_live = 0, allocated = 0;
   while (operations.size() < 2 * count) {
     const auto bytes = size(random);
