@@ -24,6 +24,17 @@ struct EmptyBlock : spi::Block {
 
 [[gnu::noinline]] void end(const EmptyBlock& block) noexcept { delete &block; }
 
+// What no resource has to check. Nothing is asked of a device for zero bytes.
+spi::Request checked(const MemoryResource& resource, std::size_t bytes, const Stream& stream, std::size_t alignment) {
+  if (!detail::can_align(alignment)) [[unlikely]] detail::refuse_alignment(resource.name(), alignment);
+  const spi::StreamState& state = stream.state();
+  if (bytes != 0) [[likely]] {
+    resource.device().state().check_process();
+    state.device().check_process();
+  }
+  return {bytes, std::max(alignment, default_alignment), &stream};
+}
+
 }  // namespace
 
 MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
@@ -32,12 +43,8 @@ MemoryResource::MemoryResource(Device device, std::string name, Traits traits)
 MemoryResource::~MemoryResource() = default;
 
 Buffer MemoryResource::allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  if (!detail::can_align(alignment)) [[unlikely]] detail::refuse_alignment(name_, alignment);
-  const spi::StreamState& state = stream.state();
+  const spi::Request request = checked(*this, bytes, stream, alignment);
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
-  device_.state().check_process();
-  state.device().check_process();
-  const spi::Request request{bytes, std::max(alignment, default_alignment), &stream};
   if (bytes <= largest_request) [[likely]] {
     if (spi::Block* block = do_allocate_cached(request)) [[likely]] return {*block, 0, block->size};
   }
@@ -56,12 +63,8 @@ Buffer MemoryResource::allocate_uncached(const spi::Request& request) {
 }
 
 std::optional<Buffer> MemoryResource::try_allocate(std::size_t bytes, const Stream& stream, std::size_t alignment) {
-  if (!detail::can_align(alignment)) [[unlikely]] detail::refuse_alignment(name_, alignment);
-  const spi::StreamState& state = stream.state();
+  const spi::Request request = checked(*this, bytes, stream, alignment);
   if (bytes == 0) [[unlikely]] return allocate_empty(stream);
-  device_.state().check_process();
-  state.device().check_process();
-  const spi::Request request{bytes, std::max(alignment, default_alignment), &stream};
   if (bytes > largest_request) [[unlikely]] return std::nullopt;
   if (spi::Block* block = do_allocate_cached(request)) [[likely]] return Buffer(*block);
   Shortage shortage;
