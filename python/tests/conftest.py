@@ -45,6 +45,15 @@ DEVICE_ONLY = [p for p in ALL if not p.values[0][1].host_accessible]
 EXPORTABLE = [p for p in ALL if p.values[0][1].exportable]
 
 
+def pytest_collection_modifyitems(config, items):
+    """WEIR_PYTHON_SHARD=I/N leaves every N-th test, from the I-th on: several processes share them."""
+    part, _, parts = os.environ.get("WEIR_PYTHON_SHARD", "1/1").partition("/")
+    mine = items[int(part) - 1::int(parts)]
+    if len(mine) != len(items):
+        config.hook.pytest_deselected(items=[item for index, item in enumerate(items) if index % int(parts) != int(part) - 1])
+        items[:] = mine
+
+
 def _fixture(params, why):
     return params or [pytest.param(None, marks=pytest.mark.skip(reason=why), id="none")]
 
