@@ -21,6 +21,7 @@ using Segments = std::vector<spi::Ref<spi::Segment>>;
 
 class SharedPages : public CudaTest {
  protected:
+  static constexpr std::size_t most_pages = 96;
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
@@ -34,7 +35,7 @@ class SharedPages : public CudaTest {
   static const spi::SegmentOps& ops() { return *gpu().state().backend->segments; }
   [[nodiscard]] spi::Ref<spi::PagedSegment> reserve(bool exportable) const {
     return spi::Ref<spi::PagedSegment>::adopt(
-        ops().reserve_addresses(gpu().state(), MemoryKind::vmm, 32 * unit, exportable));
+        ops().reserve_addresses(gpu().state(), MemoryKind::vmm, most_pages * unit, exportable));
   }
   /// Put a page of so many units at a unit.
   void add(std::size_t at, std::size_t units) {
@@ -150,7 +151,7 @@ TEST_F(SharedPages, TheSameOnesAreSharedAsTheSameSegment) {
 }
 
 TEST_F(SharedPages, AreForgottenWhenThereAreManyOthers) {
-  constexpr std::size_t count = 24;  // 276 ranges of two pages or more
+  constexpr std::size_t count = 92;  // 4 186 ranges of two pages or more
   for (std::size_t i = 0; i < count; ++i) add(i, 1);
   const auto id = addresses->share(0, 2 * unit).segment->id();
   for (std::size_t first = 0; first < count; ++first) {

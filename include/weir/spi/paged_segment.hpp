@@ -4,10 +4,8 @@
 // pools stand on this.
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "weir/error.hpp"
@@ -15,6 +13,10 @@
 #include "weir/spi/ref.hpp"
 #include "weir/spi/segment.hpp"
 #include "weir/spi/sync.hpp"
+
+namespace weir::detail {
+class SharedPlaces;
+}
 
 namespace weir::spi {
 
@@ -35,6 +37,9 @@ class PageListener {
 /// left.
 class PagedSegment : public Segment {
  public:
+  PagedSegment();
+  ~PagedSegment() override;
+
   std::size_t page_bytes = 0;        ///< size of a page, at least; set by the backend
   PageListener* listener = nullptr;  ///< set by the resource
 
@@ -81,17 +86,10 @@ class PagedSegment : public Segment {
   sync::Mutex list_;
 
  private:
-  struct Run {
-    std::size_t begin, end;
-    Ref<Segment> segment;
-  };
   friend class ForkLink;
   void fork(ForkMoment moment) noexcept;
-  [[nodiscard]] Ref<Segment> drop(std::vector<Run>::iterator run) noexcept;
 
-  std::vector<Run> runs_;  // of several pages, the oldest first
-  // Where what was shared begins and ends, by SegmentId::low.
-  std::unordered_map<std::uint64_t, std::pair<std::size_t, std::size_t>> places_;
+  const std::unique_ptr<detail::SharedPlaces> shared_;  // under list_
   ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 
