@@ -15,7 +15,7 @@ namespace weir::cuda {
 /// has nothing to do. Never destroyed, so that process exit has nothing to join.
 class Background {
  public:
-  Background(const char* name, std::size_t limit) noexcept : name_(name), limit_(limit) {}
+  Background(const char* name, std::size_t limit) : name_(name), limit_(limit) {}
   /// Queue a job. Throws when the job cannot be queued, or when the first thread for it cannot be started; then the job
   /// does not run.
   void run(std::function<void()> job);

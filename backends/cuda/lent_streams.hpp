@@ -18,7 +18,7 @@ class LentStreams {
  public:
   static constexpr std::size_t most = 8;  ///< streams that are kept; further ones end once their work is done
 
-  explicit LentStreams(Gpu& gpu) noexcept : gpu_(gpu) {}
+  explicit LentStreams(Gpu& gpu) : gpu_(gpu) {}
 
   /// Lend a GpuStream that has nothing to do; make one if none is kept. Throws when it cannot be made.
   spi::Ref<spi::StreamState> take();

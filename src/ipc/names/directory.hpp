@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ipc/names/messages.hpp"
@@ -23,8 +24,12 @@ namespace weir::detail::names {
 
 /// One tensor that is lent to whoever asks for its name.
 struct Publication {
+  // Not an aggregate: GCC 12 would destroy the listing's members twice if what follows it threw.
+  Publication(ipc::Listing lists, Buffer lends, ipc::Access accessible, Stream own) noexcept
+      : listing(std::move(lists)), buffer(std::move(lends)), access(accessible), stream(std::move(own)) {}
+
   ipc::Listing listing;
-  Buffer buffer;  ///< not opened when there are no elements
+  Buffer buffer;  ///< none when there are no elements
   ipc::Access access;
   Stream stream;  ///< of the server's own; nothing is on it but waits for what wrote the buffer
 };
@@ -33,7 +38,7 @@ using PublicationPtr = std::shared_ptr<const Publication>;
 /// Thread-safe. No call takes longer for having many clients, and none ends a publication under the lock.
 class Directory {
  public:
-  Directory(std::size_t most_names, std::size_t remembered) noexcept
+  Directory(std::size_t most_names, std::size_t remembered)
       : most_names_(most_names), remembered_(remembered) {}
 
   /// Put the publication in place of the one of the same name, which the caller lets go of. Return its version.

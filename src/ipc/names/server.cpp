@@ -104,11 +104,12 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
     (void)detail::shared_place(operation, buffer);
   }
   const Access access = has_memory ? detail::granted(*buffer.location().segment, asked) : asked;
-  auto made = std::make_shared<Publication>(
-      Publication{{std::string(name), 0, layout, has_memory ? buffer.size() : 0, where(buffer, access)},
-                  {},
-                  access,
-                  Stream(stream.device())});
+  Listing listing;
+  listing.name = name;
+  listing.layout = layout;
+  listing.bytes = has_memory ? buffer.size() : 0;
+  listing.where = where(buffer, access);
+  auto made = std::make_shared<Publication>(std::move(listing), Buffer(), access, Stream(stream.device()));
   if (has_memory) {
     made->buffer = buffer.share();
     made->stream.wait(stream.record());
