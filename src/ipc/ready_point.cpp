@@ -13,6 +13,7 @@
 #include "ipc/file_pairs.hpp"
 #include "ipc/remote_point.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
 namespace {
@@ -56,14 +57,14 @@ class SocketPoint final : public RemotePoint {
 spi::UniqueFd send_ready(const Stream& stream) {
   auto [importer, other] = make_one_way_sockets(purpose);
   auto exporter = std::make_shared<spi::UniqueFd>(std::move(other));
-  stream.call([exporter = std::move(exporter)] {
+  stream.state().put_promise({[exporter = std::move(exporter)] {
     const char byte = 1;
     while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
       if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
       if (errno != EINTR)
         fail_descriptor(purpose, "send", errno);  // goes to the failure sink; importers see a hang-up
     }
-  });
+  }});
   return std::move(importer);
 }
 

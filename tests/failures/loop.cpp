@@ -30,7 +30,8 @@ namespace {
 
 // What an importer says in consequence, when the call failed on the exporter's stream.
 constexpr std::string_view of_the_importer[] = {"the process that exported the buffer ended before its work on it",
-                                                "the peer's stream was lost before its work on the buffer"};
+                                                "the peer's stream was lost before its work on the buffer",
+                                                "the peer ended before its work on the buffer was complete"};
 constexpr std::size_t most_calls = 5000;  // of one scenario: more means that the loop does not end
 
 struct Outcome {

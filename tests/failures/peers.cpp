@@ -14,6 +14,7 @@
 #include "weir/error.hpp"
 #include "weir/host.hpp"
 #include "weir/leases.hpp"
+#include "weir/pool.hpp"
 #include "weir/ring.hpp"
 
 namespace weir::test {
@@ -69,6 +70,26 @@ void lend_over_a_channel(const Stage& stage) {
       require(lands(got.buffer, reader, 1), "bytes of a lent buffer");
     }
     require_all_back(stage.shareable);
+  });
+}
+
+// A buffer of a paged pool, in two pages: the receiver opens both, and puts them one behind the other.
+void lend_pages(const Stage& stage) {
+  const std::size_t page = stage.device.find(stage.shareable->kind())->granularity;
+  const Stream stream(stage.device), reader(stage.device);
+  const PoolPtr pool = make_pool(stage.shareable, {.segment_bytes = page, .exportable = true});
+  {
+    const Buffer one = pool->allocate(page, stream), next = pool->allocate(page, stream);
+  }
+  const Buffer buffer = pool->allocate(2 * page, stream);
+  buffer.slice(page - small, 2 * small).fill(std::byte{6}, stream);
+  stream.synchronize();
+  between_channels(stream, [&](ipc::Channel& mine, ipc::Channel& theirs) {
+    mine.send(buffer, stream, {}, patience);
+    Parcel got = theirs.receive(reader, patience);
+    require(lands(got.buffer.slice(page - small, 2 * small), reader, 6), "bytes on both sides of a page's end");
+    got.buffer.close();
+    require_all_back(pool);
   });
 }
 
@@ -131,10 +152,11 @@ ipc::Frame next_frame(ipc::RingProducer& producer, ipc::RingConsumer& consumer, 
 // A consumer that fails leaves the producer as it was: the next one gets frames, and every slot comes back.
 void pass_frames(const Stage& stage) {
   constexpr std::size_t slots = 5;  // enough for two consumers
-  const Stream stream(stage.device), reader(stage.device);
+  const Stream stream(stage.device);
   ipc::RingProducer producer(stage.shareable,
                              {.slots = slots, .slot_bytes = small, .policy = ipc::RingPolicy::drop_oldest});
   with_second_try("a ring", [&] {
+    const Stream reader(stage.device);  // is lost with a producer that it waits for
     auto sockets = ipc::Channel::make_sockets();
     ipc::RingConsumer consumer(std::move(sockets.second));
     const auto id = producer.add_consumer(std::move(sockets.first));
@@ -158,8 +180,15 @@ std::optional<Lack> shares_nothing_for_reading(const Stage& stage) {
   return Lack{Lasting::permanent, "whoever opens Vulkan memory can write it"};
 }
 
+std::optional<Lack> shares_no_pages(const Stage& stage) {
+  if (auto lack = shares_nothing(stage)) return lack;
+  if (stage.device.find(stage.shareable->kind())->paged) return {};
+  return Lack{Lasting::permanent, "memory of this kind does not come and go by pages"};
+}
+
 constexpr Scenario over_sockets[] = {
     {"lend_over_a_channel", &lend_over_a_channel, &shares_nothing},
+    {"lend_pages", &lend_pages, &shares_no_pages},
     {"wait_for_a_peers_work", &wait_for_a_peers_work, &shares_nothing},
     {"lend_for_reading", &lend_for_reading, &shares_nothing_for_reading},
     {"pass_frames", &pass_frames, &shares_nothing},

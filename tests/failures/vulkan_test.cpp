@@ -10,6 +10,7 @@
 #include "inject/system_calls.hpp"
 #include "inject/vulkan.hpp"
 #include "loop.hpp"
+#include "peers.hpp"
 #include "stream/releases.hpp"
 #include "vulkan/device.hpp"
 #include "vulkan/tests/interpose.hpp"
@@ -199,6 +200,8 @@ constexpr Scenario native[] = {{"use_native_handles", &use_native_handles},
                                {"submit_native_commands_elsewhere", &submit_native_commands_elsewhere}};
 
 INSTANTIATE_TEST_SUITE_P(Every, OnVulkan, testing::ValuesIn(scenarios()), ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Peers, OnVulkan, testing::ValuesIn(peers()), ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Paths, OnVulkan, testing::ValuesIn(peers_at_paths()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Native, OnVulkan, testing::ValuesIn(native), ScenarioName());
 
 }  // namespace

@@ -37,7 +37,7 @@ class PageListener {
 /// left.
 class PagedSegment : public Segment {
  public:
-  PagedSegment();
+  PagedSegment();  ///< without pages
   ~PagedSegment() override;
 
   std::size_t page_bytes = 0;        ///< size of a page, at least; set by the backend

@@ -118,6 +118,9 @@ class StreamState {
   /// back; otherwise a worker submits it later. If the driver refuses the operation, this throws, and nothing was put
   /// but what the driver may have begun of an operation that takes several calls. `issued()` covers that.
   std::uint64_t put(Op op);
+  /// Put a host function that another process waits for. If the device stops first, the function is destroyed soon
+  /// after, although nobody in this process asks for anything.
+  std::uint64_t put_promise(CallOp op);
 
   /// Return a value that covers all work so far, including work that came from outside weir, which costs a driver call.
   /// On the library's own threads the value covers work from outside only up to the last value, because these threads

@@ -45,7 +45,7 @@ PagePoint SentPoints::record(const Stream& stream) {
   const PagePoint point = words_.next(*word);
   const auto pledge = std::make_shared<Pledge>(page_, point);
   try {
-    words_.give(*word, timeline.put(spi::CallOp{[pledge] { pledge->keep(); }}));
+    words_.give(*word, timeline.put_promise({[pledge] { pledge->keep(); }}));
   } catch (...) {
     pledge->cancel();
     throw;

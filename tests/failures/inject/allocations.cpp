@@ -115,7 +115,9 @@ std::optional<Injected> FailingAllocations::disarm() {
   left_elsewhere = 0;
   if (!failed) return std::nullopt;
   const std::size_t codes = whose_ == Whose::own ? 2 : 1;
-  return Injected{"operator new", for_good ? "for good" : "once", codes, "std::bad_alloc"};
+  // The second is reported with ENOMEM, as the kernel's own refusal to watch a socket is.
+  constexpr const char* names = "std::bad_alloc|stays lent until that succeeds";
+  return Injected{"operator new", for_good ? "for good" : "once", codes, names};
 }
 
 void FailingAllocations::settle() {

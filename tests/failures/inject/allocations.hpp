@@ -26,7 +26,7 @@ enum class Whose {
 };
 
 /// Fails allocations of one thread, or of the others. What else is allocated only counts.
-class FailingAllocations final : public Injector {
+class FailingAllocations : public Injector {
  public:
   explicit FailingAllocations(const Device& device, Injector* driver = nullptr, Whose whose = Whose::own);
   ~FailingAllocations() override;

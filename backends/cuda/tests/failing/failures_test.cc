@@ -11,6 +11,7 @@
 #include "loop.hpp"
 #include "modelled_driver.hpp"
 #include "native_scenarios.hpp"
+#include "peers.hpp"
 #include "spawn.hpp"
 #include "weir/cuda.hpp"
 
@@ -56,6 +57,8 @@ TEST_P(OnCuda, FaultsOfTheDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, OnCuda, testing::ValuesIn(test::scenarios()), test::ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Peers, OnCuda, testing::ValuesIn(test::peers()), test::ScenarioName());
+INSTANTIATE_TEST_SUITE_P(Paths, OnCuda, testing::ValuesIn(test::peers_at_paths()), test::ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Native, OnCuda, testing::ValuesIn(native_scenarios()), test::ScenarioName());
 
 constexpr const char* quick = "copy_through_host";

@@ -10,6 +10,7 @@
 
 #include "gate.hpp"
 #include "modelled_driver.hpp"
+#include "peers.hpp"
 #include "stream/releases.hpp"
 #include "weir/adaptors/prefetch.hpp"
 #include "weir/buffer.hpp"
@@ -215,7 +216,7 @@ constexpr test::Scenario native[] = {{"hand_streams_out", &hand_streams_out},
 std::span<const test::Scenario> native_scenarios() { return native; }
 
 const test::Scenario* scenario_named(std::string_view name) {
-  for (const auto& list : {native_scenarios(), test::scenarios()}) {
+  for (const auto& list : {native_scenarios(), test::scenarios(), test::peers(), test::peers_at_paths()}) {
     for (const test::Scenario& scenario : list) {
       if (scenario.name == name) return &scenario;
     }
