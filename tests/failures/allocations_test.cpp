@@ -32,6 +32,13 @@ TEST_P(NoMemoryForPeers, OnTheHost) {
   fail_every_call(GetParam(), stage, injector);
 }
 
+// On the threads that serve peers. None of them may end for that.
+TEST_P(NoMemoryForPeers, OnOtherThreads) {
+  const Stage stage(host_device());
+  FailingBetweenPeers injector(stage.device, nullptr, Whose::others);
+  fail_every_call(GetParam(), stage, injector);
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, NoMemory, testing::ValuesIn(scenarios()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Peers, NoMemoryForPeers, testing::ValuesIn(peers()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Paths, NoMemoryForPeers, testing::ValuesIn(peers_at_paths()), ScenarioName());
