@@ -71,7 +71,7 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
   try {
     reaper().run([call] { delete call; });
   } catch (const std::exception& error) {
-    report({{}, "Stream::call: what the function owns is leaked", error.what()});
+    report({{}, "Stream::call: what the function owns is leaked, because no thread can end it", error.what()});
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 class Pages final : public spi::PagedSegment {
  public:
-  Pages(Gpu& gpu, const KindInfo& info, std::size_t bytes, bool exported) noexcept : info_(info) {
+  Pages(Gpu& gpu, const KindInfo& info, std::size_t bytes, bool exported) : info_(info) {
     device = &gpu;
     kind = info.kind;
     size = bytes;

@@ -320,6 +320,9 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
       }
       open();
     });
+  } catch (const std::system_error& error) {
+    open();
+    throw Error(error.code(), device().describe() + ": no thread to wait for another stream: " + error.what());
   } catch (...) {
     open();
     throw;

@@ -25,7 +25,7 @@ struct BlockStore::Stored final : spi::Block, Release {
   // when that stream cannot take it, or when several streams are not done: none of them may be made to wait for
   // another.
   bool release_in_order() {
-    if (!segment->frees_in_order()) return false;
+    if (!segment->frees_in_order() || segment->has_more_owners()) return false;
     const auto& entries = points().entries();
     const spi::Points::Entry* busy = nullptr;
     for (const auto& point : entries) {
@@ -38,6 +38,11 @@ struct BlockStore::Stored final : spi::Block, Release {
     if (busy->stream->lost() || &busy->stream->device() != segment->device) return false;
     busy->stream->put(spi::FreeOp{spi::Ref<spi::Segment>::retain(segment)});
     return true;
+  }
+  /// The allocation is no operation of the timeline. What is freed elsewhere than in its order must come after it.
+  void wait_for_allocation(spi::StreamState& home) noexcept try {
+    points().add(home, home.mark(), spi::Points::How::keep);
+  } catch (const std::exception&) {  // the stream is lost, or there is no memory for an event
   }
   void run() noexcept override {
     const auto bytes = segment->size;
@@ -76,6 +81,11 @@ spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
   return *block;
 }
 
+void BlockStore::put_back(spi::Block& block) noexcept {
+  std::exchange(block.stream, nullptr)->release_memory();
+  recycle(static_cast<Stored&>(block));
+}
+
 void*& BlockStore::tag(spi::Block& block) noexcept { return static_cast<Stored&>(block).tag; }
 
 void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
@@ -94,6 +104,7 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
   try {
     now = now || stored.release_in_order();
   } catch (const std::exception&) {  // nothing was put: the stream is lost, or there is no memory
+    if (block.segment->frees_in_order()) stored.wait_for_allocation(*home);
   }
   if (!now) return queue_.add(stored);
   stored.points().clear();

@@ -33,6 +33,8 @@ class BlockStore {
 
   /// Return a block that has one owner, and whose `resource` and `stream` are set.
   spi::Block& take(MemoryResource& resource, const Stream& stream);
+  /// Take back a block that was taken and never given out.
+  void put_back(spi::Block& block) noexcept;
   /// Return what the resource keeps beside a block that is out: whatever it last assigned.
   [[nodiscard]] static void*& tag(spi::Block& block) noexcept;
   /// End a block that has no owners: release its segment after all its points, and tell `listener`. The release happens

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plain resource: one segment from the driver per buffer. One class serves every kind of every backend.
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "base/atomic_max.hpp"
@@ -98,6 +99,9 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
                                      flags_,     source_.get()};
     auto& state = device().state();
+    // Before the driver is asked: what it gives can be kept.
+    const auto put_back = [this](spi::Block* unused) noexcept { blocks_.put_back(*unused); };
+    std::unique_ptr<spi::Block, decltype(put_back)> block(&blocks_.take(*this, *request.stream), put_back);
     const auto reserve = state.backend->segments->reserve;
     spi::Segment* made = reserve(state, wanted, shortage);
     while (!made && (blocks_.queue().settle() || detail::settle_releases(state)))
@@ -109,15 +113,13 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
       detail::tell_of_lent(*this, shortage);
       return nullptr;
     }
-    auto segment = spi::Ref<spi::Segment>::adopt(made);
-    spi::Block& block = blocks_.take(*this, *request.stream);
-    counters_.reserve(segment->size);
+    counters_.reserve(made->size);
     counters_.allocate(request.bytes);
-    const std::uint64_t base = segment->address ? segment->address : reinterpret_cast<std::uint64_t>(segment->host);
-    block.offset = slack ? (0 - base) & (request.alignment - 1) : 0;
-    block.size = request.bytes;
-    block.segment = segment.detach();
-    return &block;
+    const std::uint64_t base = made->address ? made->address : reinterpret_cast<std::uint64_t>(made->host);
+    block->offset = slack ? (0 - base) & (request.alignment - 1) : 0;
+    block->size = request.bytes;
+    block->segment = made;
+    return block.release();
   }
 
   spi::Block* do_reserve_addresses(std::size_t bytes, const Stream& stream) override {

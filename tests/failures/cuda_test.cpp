@@ -53,7 +53,7 @@ TEST_F(OnCuda, WhatAHostFunctionOwnsIsLeakedWhenNoThreadCanEndIt) {
   (void)injector.disarm();
   const auto reports = take_reports();
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_EQ(reports[0].where, "Stream::call: what the function owns is leaked");
+  EXPECT_EQ(reports[0].where, "Stream::call: what the function owns is leaked, because no thread can end it");
   EXPECT_EQ(reports[0].message, "std::bad_alloc");
   EXPECT_FALSE(owned.expired());
 }

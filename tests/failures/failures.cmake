@@ -13,13 +13,16 @@ target_link_libraries(weir_failure_tests PRIVATE weir_failure_support)
 target_include_directories(weir_failure_tests PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}") # unit/fake_stream.hpp
 
 # Calls of weir that inject/ stands in front of; the last two are std::thread's and random_device's.
-foreach(call IN ITEMS memfd_create posix_fallocate fchmod fcntl fstat fstatfs mmap munmap madvise aligned_alloc
-    socketpair getsockopt setsockopt shutdown pipe2 splice ioctl epoll_create1 epoll_ctl epoll_wait eventfd poll send sendmsg recvmsg close
-    socket bind listen connect accept4 chmod link unlink lstat open flock getrandom
-    _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
-    _ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
-  target_link_options(weir_failure_tests PRIVATE "LINKER:--wrap=${call}")
-endforeach()
+function(weir_inject_system_calls target)
+  foreach(call IN ITEMS memfd_create posix_fallocate fchmod fcntl fstat fstatfs mmap munmap madvise aligned_alloc
+      socketpair getsockopt setsockopt shutdown pipe2 splice ioctl epoll_create1 epoll_ctl epoll_wait eventfd poll send sendmsg recvmsg close
+      socket bind listen connect accept4 chmod link unlink lstat open flock getrandom
+      _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
+      _ZNSt13random_device7_M_initERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
+    target_link_options(${target} PRIVATE "LINKER:--wrap=${call}")
+  endforeach()
+endfunction()
+weir_inject_system_calls(weir_failure_tests)
 
 if(cuda IN_LIST built)
   get_target_property(includes weir_backend_cuda WEIR_SYSTEM_INCLUDES)

@@ -190,7 +190,7 @@ class Loop {
     SCOPED_TRACE(std::string(scenario_.name) + ", call " + std::to_string(nth_) + ", " + hit->call + ": " + hit->code);
     const bool leaked =
         injector_.leaks(*hit) && std::any_of(reports.begin(), reports.end(), [](const Reported& report) {
-          return report.message.find("leaked") != std::string::npos;
+          return report.where.find("leaked") != std::string::npos || report.message.find("leaked") != std::string::npos;
         });
     leaks_ += leaked ? 1 : 0;
     check_told(*hit, outcome, reports);

@@ -114,6 +114,8 @@ class Segment {
   }
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }  ///< add an owner
+  /// Return whether there are several owners. One that is alone stays so, unless it adds another.
+  [[nodiscard]] bool has_more_owners() const noexcept { return owners_.load(std::memory_order_acquire) > 1; }
   /// Drop an owner. Dropping the last one destroys the views, and then the segment.
   void release() noexcept {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;

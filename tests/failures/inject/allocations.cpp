@@ -97,7 +97,10 @@ FailingAllocations::FailingAllocations(const Device& device, Injector* driver, W
     : device_(device), driver_(driver), whose_(whose) {
   next_sink = set_failure_sink(&report_unharmed);
 }
-FailingAllocations::~FailingAllocations() { set_failure_sink(next_sink); }
+FailingAllocations::~FailingAllocations() {
+  (void)FailingAllocations::disarm();
+  set_failure_sink(next_sink);
+}
 
 void FailingAllocations::arm(std::size_t nth, std::size_t code) {
   failed = false;

@@ -38,9 +38,13 @@ FailingCuda::FailingCuda()
       disarm_(get<shim::Disarm>("failing_cuda_disarm")),
       calls_(get<shim::Calls>("failing_cuda_calls")),
       alive_(get<shim::Alive>("failing_cuda_alive")),
+      around_(get<shim::Around>("failing_cuda_around")),
       idle_(reinterpret_cast<std::size_t (*)()>(test::find_in_model("fake_cuda_live"))) {}
 
-FailingCuda::~FailingCuda() { (void)disarm(); }
+FailingCuda::~FailingCuda() {
+  (void)disarm();
+  around(nullptr, nullptr);
+}
 
 void FailingCuda::arm(std::size_t nth, std::size_t code) { arm_(nth, code); }
 void FailingCuda::arm_fault(std::size_t nth) { arm_fault_(nth); }

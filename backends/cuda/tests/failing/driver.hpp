@@ -20,6 +20,8 @@ class FailingCuda final : public test::Injector {
   /// Let the device fault at the nth call. Only over the modelled driver.
   void arm_fault(std::size_t nth);
   std::optional<test::Injected> disarm() override;
+  /// Run these before and after each call, on its thread.
+  void around(void (*enter)(), void (*leave)()) { around_(enter, leave); }
   /// How many calls this thread has made so far.
   [[nodiscard]] std::size_t calls() const { return calls_(); }
   void settle() override;
@@ -38,6 +40,7 @@ class FailingCuda final : public test::Injector {
   shim::Disarm disarm_;
   shim::Calls calls_;
   shim::Alive alive_;
+  shim::Around around_;
   std::size_t (*idle_)();
 };
 

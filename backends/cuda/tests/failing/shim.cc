@@ -89,8 +89,21 @@ bool tells_late(std::string_view call) {
   return call == "cuCtxPopCurrent" || call == "cuThreadExchangeStreamCaptureMode";
 }
 
+std::atomic<void (*)()> enter{nullptr}, leave{nullptr};
+
+struct Bracket {
+  Bracket() { call(enter); }
+  Bracket(const Bracket&) = delete;
+  Bracket& operator=(const Bracket&) = delete;
+  ~Bracket() { call(leave); }
+  static void call(const std::atomic<void (*)()>& function) {
+    if (auto* const now = function.load()) now();
+  }
+};
+
 template <class Function, class... Arguments>
 CUresult CUDAAPI pass_on(Arguments... arguments) {
+  const Bracket bracket;
   static const bool late = tells_late(Function::name);
   static const Effect effect = effect_of(Function::name);
   const CUresult early = refused(Function::name);
@@ -176,6 +189,10 @@ void failing_cuda_disarm(shim::Hit* out) {
   wanted = 0;
   *out = hit;
   hit = {};
+}
+void failing_cuda_around(void (*before)(), void (*after)()) {
+  enter = before;
+  leave = after;
 }
 std::size_t failing_cuda_calls() { return calls_here; }
 long failing_cuda_alive(std::size_t sort) { return alive.at(sort); }

@@ -21,6 +21,8 @@ using ArmFault = void (*)(std::size_t nth);
 using Disarm = void (*)(Hit* out);
 // failing_cuda_calls: those that this thread made so far, whether counting or not.
 using Calls = std::size_t (*)();
+// failing_cuda_around: functions to run before and after each call, on its thread.
+using Around = void (*)(void (*enter)(), void (*leave)());
 // failing_cuda_alive: objects that exist, of one of `sorts`, by its index.
 using Alive = long (*)(std::size_t sort);
 
