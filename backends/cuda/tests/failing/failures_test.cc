@@ -64,17 +64,17 @@ TEST_P(OnCuda, SystemCalls) {
   fail_every_call(GetParam(), stage, injector);
 }
 
-// What is not right yet when no memory is left at all.
-const char* known_of(std::string_view scenario) {
+// Why a scenario is not run without memory.
+const char* left_out(std::string_view scenario) {
   if (scenario == "allocate_every_kind" || scenario == "make_pools")
     return "not built: a pool of the driver ends before the host has seen its frees, if nothing can be remembered";
-  if (scenario == "give_memory_by_address") return "not built: a stream that was borrowed meanwhile is kept for good";
+  if (scenario == "give_memory_by_address") return "not built: memory that is leaked, and said to be, keeps a stream, for whose end the test would wait";
   return nullptr;
 }
 
 TEST_P(OnCuda, Memory) {
   if (!over_model()) GTEST_SKIP() << refused_elsewhere;
-  if (const char* const why = known_of(GetParam().name)) GTEST_SKIP() << why;
+  if (const char* const why = left_out(GetParam().name)) GTEST_SKIP() << why;
   const test::Stage stage(cuda::device(0));
   FailingCuda driver;
   test::FailingAllocations injector(stage.device, &driver);
