@@ -53,7 +53,7 @@ void add_all(const Subject<ThroughRmm>& subject, const Device& device) {
   add_threads(subject);
   add_random(subject, device);
   for (const auto& [count, most_bytes] : randoms) {
-    if (2 * most_bytes > most_live_bytes(device)) continue;
+    if (16 * most_bytes >= device.total_memory()) continue;  // too large for what is live at a time
     const std::string what = std::to_string(count) + '/' + size_name(most_bytes);
     add_random(subject, device, "random/" + what, count, most_bytes);
     add_random_new(subject, device, "random-new/" + what, count, most_bytes);

@@ -39,11 +39,6 @@ struct BlockStore::Stored final : spi::Block, Release {
     busy->stream->put(spi::FreeOp{spi::Ref<spi::Segment>::retain(segment)});
     return true;
   }
-  /// The allocation is no operation of the timeline. What is freed elsewhere than in its order must come after it.
-  void wait_for_allocation(spi::StreamState& home) noexcept try {
-    points().add(home, home.mark(), spi::Points::How::keep);
-  } catch (const std::exception&) {  // the stream is lost, or there is no memory for an event
-  }
   void run() noexcept override {
     const auto bytes = segment->size;
     give_back(*std::exchange(segment, nullptr));
@@ -104,7 +99,6 @@ void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& li
   try {
     now = now || stored.release_in_order();
   } catch (const std::exception&) {  // nothing was put: the stream is lost, or there is no memory
-    if (block.segment->frees_in_order()) stored.wait_for_allocation(*home);
   }
   if (!now) return queue_.add(stored);
   stored.points().clear();
