@@ -21,7 +21,7 @@ inline std::size_t most_live_bytes(const Device& device) {
   return total != 0 ? std::min(most_live_of_rmm, total / 2) : most_live_of_rmm;
 }
 
-/// What both kinds of rows do: all operations, once.
+/// Do all operations once.
 template <Allocator A>
 void run_random(Live<A>& live, const std::vector<RandomOperation>& operations) {
   std::size_t end = 0;
@@ -50,7 +50,7 @@ void add_random(const Subject<A>& subject, const Device& device, const std::stri
   row.Unit(benchmark::kMillisecond);
 }
 
-/// A new allocator that has nothing ready, and the same by it: the time of both.
+/// The same by a new allocator that has nothing ready. The time includes making it.
 template <Allocator A>
 void add_random_new(const Subject<A>& subject, const Device& device, const std::string& what, std::size_t count,
                     std::size_t most_bytes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMM's benchmarks through RMM's interface: weir's pool beside the resources of RMM.
 // pair/SIZE, threads/…: as for a pool. random/COUNT/SIZE: RMM's random-allocation benchmark with other sizes.
-// random-new/COUNT/SIZE: a new resource, and the same for the first time. streams/warm, streams/cold: RMM's
-// multi-stream benchmark.
+// random-new/COUNT/SIZE: makes a new resource and does the same with it, in the time of both. streams/warm,
+// streams/cold: RMM's multi-stream benchmark.
 #include <rmm/mr/arena_memory_resource.hpp>
 #include <rmm/mr/binning_memory_resource.hpp>
 #include <rmm/mr/cuda_async_memory_resource.hpp>
@@ -35,7 +35,7 @@ rmm::mr::pool_memory_resource make_rmm_pool(std::size_t ready) {
   return rmm::mr::pool_memory_resource(rmm::mr::cuda_memory_resource(), ready);
 }
 Made make_pool_of_rmm(std::size_t ready) { return std::make_shared<ThroughRmm>(make_rmm_pool(ready)); }
-/// Half of the device's memory, as it is delivered: an arena never takes more than what it began with.
+/// By default, an arena takes half of the device's free memory at once, and never more.
 Made make_arena(std::size_t /*ready*/) {
   return std::make_shared<ThroughRmm>(rmm::mr::arena_memory_resource(rmm::mr::cuda_memory_resource()));
 }

@@ -22,8 +22,8 @@ struct BlockStore::Stored final : spi::Block, Release {
     return true;
   }
   // Put the driver's free on the one stream that still uses the memory. Return false when the driver has no such free,
-  // when that stream cannot take it, or when several streams are not done: none of them may be made to wait for
-  // another.
+  // when somebody else keeps the segment, when that stream cannot take the free, or when several streams are not done:
+  // none of them may be made to wait for another.
   bool release_in_order() {
     if (!segment->frees_in_order() || segment->has_more_owners()) return false;
     const auto& entries = points().entries();

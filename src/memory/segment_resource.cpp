@@ -99,7 +99,7 @@ class SegmentResource final : public MemoryResource, public detail::ReleaseListe
     const spi::SegmentRequest wanted{info_.kind, request.bytes + slack, is_exportable(), &request.stream->state(),
                                      flags_,     source_.get()};
     auto& state = device().state();
-    // Before the driver is asked: what it gives can be kept.
+    // Taken before the driver is asked, so that what the driver gives can always be kept.
     const auto put_back = [this](spi::Block* unused) noexcept { blocks_.put_back(*unused); };
     std::unique_ptr<spi::Block, decltype(put_back)> block(&blocks_.take(*this, *request.stream), put_back);
     const auto reserve = state.backend->segments->reserve;

@@ -47,7 +47,7 @@ PagedSegment::Shared PagedSegment::share(std::size_t offset, std::size_t bytes) 
     shared_->add_page(id.low, begin, end);
     return {std::move(page), held.offset};
   }
-  Ref<Segment> ended;  // without the lock
+  Ref<Segment> ended;  // ends without the lock
   std::unique_lock lock(list_);
   if (auto known = shared_->find_run(begin, end)) return {std::move(known), held.offset};
   lock.unlock();

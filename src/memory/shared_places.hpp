@@ -15,13 +15,12 @@
 
 namespace weir::detail {
 
-/// Places are in bytes from the beginning of the paged segment. An identity is a SegmentId::low. Looking costs the
-/// logarithm of what is known, and forgetting what is forgotten besides. Not thread-safe. What throws, does so for want
-/// of memory, and leaves everything as it was.
+/// Places are in bytes from the beginning of the paged segment. An identity is a SegmentId::low. A look takes
+/// logarithmic time. Forgetting a run also looks at those that begin shortly before it. Not thread-safe. Functions throw
+/// only for want of memory, and then change nothing.
 class SharedPlaces {
  public:
-  /// A process that a run goes to opens it once while it is kept here. A ring has so many frames without opening one
-  /// again.
+  /// A process opens a run once while it is kept here. So a ring can have this many frames without opening one twice.
   static constexpr std::size_t most_runs = 4096;
 
   /// Remember the page from `begin` to `end`.

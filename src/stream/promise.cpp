@@ -17,8 +17,8 @@ class Attention final : public Waiter {
 
 }  // namespace
 
-// A worker of ours notices by itself that the device has stopped. A driver that calls functions says so only to
-// callers.
+// Where a thread of weir runs the function, that thread notices that the device has stopped. A driver that runs it tells
+// nobody who does not ask.
 std::uint64_t StreamState::put_promise(CallOp op) {
   auto attention = calls_natively() ? std::make_unique<Attention>() : nullptr;
   const auto value = put(std::move(op));

@@ -67,8 +67,8 @@ TEST_P(OnCudaWithoutSystem, SystemCalls) {
   fail_every_call(GetParam(), stage, injector);
 }
 
-/// Without any memory for good, a pool of the driver cannot remember all that was freed in it, and counts it as
-/// reserved.
+/// Once memory has run out for good, a driver's pool cannot remember all that was freed in it, and counts that as
+/// reserved. So most scenarios see a single failure.
 class FailingNow final : public test::FailingAllocations {
  public:
   FailingNow(const Device& device, FailingCuda& driver, bool also_for_good)
@@ -88,7 +88,7 @@ const char* left_out(std::string_view scenario) {
   if (scenario == "allocate_every_kind" || scenario == "make_pools")
     return "not built: a pool of the driver ends before the host has seen its frees, if nothing can be remembered";
   if (scenario == "give_memory_by_address" || scenario == "pass_leases")
-    return "not built: memory that is leaked, and said to be, keeps a stream, for whose end the test would wait";
+    return "not built: a reported leak keeps a stream, and the test waits until all streams have ended";
   return nullptr;
 }
 
