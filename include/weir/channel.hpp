@@ -71,9 +71,9 @@ class WEIR_API Channel {
 
   /// Lend `buffer` to the peer, whose stream waits for everything that was put on `stream` and for all recorded uses of
   /// the buffer. The buffer may be closed right afterwards. Throws unsupported for memory that was not made exportable,
-  /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero bytes;
-  /// peer_gone, closed, and timed_out when the peer does not make room within `timeout`. A call that throws has sent
-  /// nothing.
+  /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero
+  /// bytes; peer_gone, closed, timed_out when the peer does not make room within `timeout`, and what keeps a thread
+  /// from starting that takes back what comes back. A call that throws has sent nothing.
   ///
   /// With Access::read_only, the peer's buffer is read-only. Throws unsupported where the backend cannot lend memory
   /// for reading alone (Vulkan). One buffer may be sent with both kinds of access. Memory that is read-only here is

@@ -145,6 +145,13 @@ class Verdicts(unittest.TestCase):
         pytest = suites.Suite("a", ["python", "-m", "pytest", "tests"], {}, ".", 1)
         self.assertEqual(pytest.with_filter("one:two")[-2:], ["-k", "one or two"])
 
+    def test_a_suite_of_which_ctest_runs_parts_is_whole(self):
+        environment = {"name": "ENVIRONMENT", "value": ["A=1", "GTEST_TOTAL_SHARDS=3", "GTEST_SHARD_INDEX=0"]}
+        with tempfile.TemporaryDirectory() as folder:
+            build = suites.Build(folder)
+            build.ask_ctest = lambda: [{"name": "a", "command": ["program"], "properties": [environment]}]
+            self.assertEqual(build.suites()["a"].environment, {"A": "1"})
+
     def test_a_run_ends_in_time_with_all_that_it_started(self):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"

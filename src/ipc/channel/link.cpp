@@ -156,8 +156,8 @@ void Link::give_back(std::uint64_t number) noexcept {
   const bool closed = closed_;
   lock.unlock();
   if (now) pay_debts();
-  // It tells of more, if more come until then, and ends a connection that nobody needs.
-  if (now ? closed : first) ask_watcher();
+  if (!now && first) tell_soon();    // and of more, if more come until then
+  if (now && closed) ask_watcher();  // it ends a connection that nobody needs
 }
 
 bool Link::retire(const spi::Segment* segment) noexcept {
@@ -244,6 +244,11 @@ void Link::watch(Lock& lock) noexcept {
   if (!done) watched_ = false;
 }
 
+void Link::tell_soon() noexcept {
+  if (!ask_watcher()) pay_debts();
+}
+
+// Called without locks, because a failure is reported. Return false then.
 bool Link::ask_watcher() noexcept {
   const auto self = weak_from_this().lock();
   return self && attend_soon(self);

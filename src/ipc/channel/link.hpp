@@ -54,6 +54,14 @@ class LinkObserver {
   ~LinkObserver() = default;
 };
 
+class Link;
+
+/// The place of a link in a queue of the watcher's, under the watcher's lock.
+struct QueueHook {
+  std::shared_ptr<Link> next;
+  bool queued = false;
+};
+
 class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(spi::UniqueFd socket, std::uint32_t window);
@@ -102,8 +110,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void give_back(std::uint64_t number) noexcept;
   /// A segment of this process is gone. Return whether the watcher has to be asked to tell the peer.
   [[nodiscard]] bool retire(const spi::Segment* segment) noexcept;
-  /// Have the watcher attend to the link soon. Called without locks, because a failure is reported. Return false then.
-  bool ask_watcher() noexcept;
+  /// Have the watcher tell the peer what it is owed. Called without locks, because a failure is reported. Then it is
+  /// told at once.
+  void tell_soon() noexcept;
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
   [[nodiscard]] std::uint32_t attend() noexcept;
@@ -119,6 +128,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// the link, and no look at it shows that: a fork copies the table of files first and the memory page by page, while
   /// those threads go on. So an inherited link must not even be destroyed.
   [[nodiscard]] bool inherited() const noexcept;
+
+  QueueHook in_asked, in_late;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -165,6 +176,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool needs_watcher() const noexcept;
   void watch_what_is_lent() noexcept;
   void watch(Lock& lock) noexcept;
+  bool ask_watcher() noexcept;
   void owe(Lock& lock) noexcept;
 
   spi::UniqueFd socket_;

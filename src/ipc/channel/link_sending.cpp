@@ -9,6 +9,7 @@
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
+#include "ipc/channel/watcher.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
@@ -62,6 +63,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
   const auto placed = place(buffers);
   const bool waits = has_work(stream);
+  const Attended attended;
   std::size_t done = 0;
   std::exception_ptr failure;
   while (done < buffers.size() && !failure) {

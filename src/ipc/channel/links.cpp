@@ -40,7 +40,7 @@ void tell_of_end(const spi::Segment& segment) noexcept {
     std::shared_ptr<Link> owned = link->retire(&segment) ? link->weak_from_this().lock() : nullptr;
     if (owned) {
       lock.unlock();
-      owned->ask_watcher();
+      owned->tell_soon();
       owned.reset();  // which may be the link's end
       lock.lock();
     }

@@ -11,7 +11,6 @@
 #include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/forks.hpp"
 #include "base/never_ends.hpp"
@@ -31,9 +30,39 @@ void report_unwatched(int error) noexcept {
           "what the peer gives back stays lent until that succeeds"});
 }
 
-class Watcher final : public Attendant {
-  using LinkPtr = std::shared_ptr<Link>;
+using LinkPtr = std::shared_ptr<Link>;
 
+/// Links in the order in which they were added, each of them once. Takes no memory: the links are chained by one of
+/// their hooks.
+class LinkQueue {
+ public:
+  using Hook = QueueHook Link::*;
+  explicit LinkQueue(Hook hook) noexcept : hook_(hook) {}
+
+  [[nodiscard]] bool empty() const noexcept { return !first_; }
+  void push(LinkPtr link) noexcept {
+    Link* const added = link.get();
+    if (std::exchange((added->*hook_).queued, true)) return;
+    (last_ ? (last_->*hook_).next : first_) = std::move(link);
+    last_ = added;
+  }
+  [[nodiscard]] LinkPtr pop() noexcept {
+    LinkPtr link = std::move(first_);
+    QueueHook& hook = *link.*hook_;
+    first_ = std::move(hook.next);
+    if (!first_) last_ = nullptr;
+    hook.queued = false;
+    return link;
+  }
+  [[nodiscard]] LinkQueue take() noexcept { return std::exchange(*this, LinkQueue(hook_)); }
+
+ private:
+  Hook hook_;
+  LinkPtr first_;
+  Link* last_ = nullptr;
+};
+
+class Watcher final : public Attendant {
  public:
   Watcher() noexcept
       : Attendant({.purpose = purpose,
@@ -45,8 +74,7 @@ class Watcher final : public Attendant {
   void ask(const LinkPtr& link) {
     const Lock lock(mutex_);
     need_thread();
-    asked_.push_back(link);
-    if (asked_.size() == 1 && !files().ring()) fail_descriptor(purpose, "eventfd_write", errno);
+    push(link);
   }
 
   // Waking the thread would cost as much as the rest of a call that sends one buffer. Return 0, or why the socket is not
@@ -55,15 +83,23 @@ class Watcher final : public Attendant {
     const Lock lock(mutex_);
     need_thread();
     if (is_busy()) {  // what it saw of the link may be older than this, so it looks again before it sleeps
-      asked_.push_back(link);
+      asked_.push(link);
       return 0;
     }
     const auto found = watched_.find(link->socket());
     const int error = arm(link, EPOLLIN | (found == watched_.end() ? 0 : found->second.events));
-    if (error == 0) return 0;
-    asked_.push_back(link);
-    if (asked_.size() == 1 && !files().ring()) fail_descriptor(purpose, "eventfd_write", errno);
+    if (error != 0) push(link);
     return error;
+  }
+
+  void keep() {
+    const Lock lock(mutex_);
+    need_thread();
+    ++kept_;
+  }
+  void let_go() noexcept {
+    const Lock lock(mutex_);
+    if (--kept_ == 0 && is_idle()) (void)files().ring();  // else it would not find out
   }
 
   bool settle() {
@@ -72,7 +108,9 @@ class Watcher final : public Attendant {
   }
 
  private:
-  [[nodiscard]] bool is_idle() const noexcept override { return asked_.empty() && late_.empty() && watched_.empty(); }
+  [[nodiscard]] bool is_idle() const noexcept override {
+    return kept_ == 0 && asked_.empty() && late_.empty() && watched_.empty();
+  }
   [[nodiscard]] bool is_due() const noexcept override { return !asked_.empty(); }
   [[nodiscard]] bool is_late() const noexcept override { return !late_.empty(); }
 
@@ -81,12 +119,12 @@ class Watcher final : public Attendant {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
       if (found != watched_.end()) found->second.events = 0;
     }
-    auto due = std::exchange(asked_, {}), late = std::exchange(late_, {});
-    for (LinkPtr& link : due) {
-      if (!attend(std::move(link), lock)) return;
+    LinkQueue due = asked_.take(), late = late_.take();  // what is added meanwhile comes next time
+    while (!due.empty()) {
+      if (!attend(due.pop(), lock)) return;
     }
-    for (LinkPtr& link : late) {
-      if (!attend(std::move(link), lock, Reports::no)) return;
+    while (!late.empty()) {
+      if (!attend(late.pop(), lock, Reports::no)) return;
     }
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));
@@ -102,8 +140,8 @@ class Watcher final : public Attendant {
 
   enum class Reports { no, yes };
 
-  // Takes no memory before the link has been attended to. Links end, and failures are reported, without the lock: both
-  // may call anything. Return false in a child process that such a call has made.
+  // Links end, and failures are reported, without the lock: both may call anything. Return false in a child process
+  // that such a call has made.
   bool attend(LinkPtr link, Lock& lock, Reports reports = Reports::yes) noexcept {
     const auto process = fork_generation;
     lock.unlock();
@@ -111,12 +149,8 @@ class Watcher final : public Attendant {
     if (fork_generation != process) return false;
     const bool owes = link->owes();
     lock.lock();
-    int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
-    try {
-      if ((owes || failed != 0) && std::ranges::find(late_, link) == late_.end()) late_.push_back(link);
-    } catch (const std::bad_alloc&) {
-      failed = ENOMEM;
-    }
+    const int failed = wanted == 0 ? forget(link->socket()) : arm(link, wanted);
+    if (owes || failed != 0) late_.push(link);
     lock.unlock();
     if (failed != 0) tell_unwatched(*link, failed, reports);
     link.reset();
@@ -162,14 +196,13 @@ class Watcher final : public Attendant {
     return error;
   }
 
-  // The links remain the parent's.
+  // The links remain the parent's. Nothing is taken from their counts, which threads of the parent may have been
+  // changing, and no memory is needed.
   void leave_to_parent() noexcept override {
-    static auto& of_parents = *new std::vector<std::vector<LinkPtr>>;
-    for (LinkPtr& link : late_) asked_.push_back(std::move(link));
-    for (auto& [file, entry] : watched_) asked_.push_back(std::move(entry.link));
-    late_.clear();
-    of_parents.push_back(std::exchange(asked_, {}));
-    watched_.clear();
+    of_parents_.merge(watched_);
+    new (&asked_) LinkQueue(&Link::in_asked);
+    new (&late_) LinkQueue(&Link::in_late);
+    kept_ = 0;
   }
 
   void give_up(Lock& lock) noexcept override {
@@ -183,9 +216,18 @@ class Watcher final : public Attendant {
     std::uint32_t events = 0;  // waited for; 0 when one of them has come
   };
 
-  std::vector<LinkPtr> asked_;
-  std::vector<LinkPtr> late_;  // whose peers are owed what the system did not send, or whose sockets it did not watch
+  void push(const LinkPtr& link) {
+    const bool wakes = asked_.empty();
+    asked_.push(link);
+    if (wakes && !files().ring()) fail_descriptor(purpose, "eventfd_write", errno);
+  }
+
+  LinkQueue asked_{&Link::in_asked};
+  LinkQueue late_{
+      &Link::in_late};  // whose peers are owed what the system did not send, or whose sockets it did not watch
   std::map<int, Watched> watched_;  // by socket
+  std::multimap<int, Watched> of_parents_;
+  std::size_t kept_ = 0;  // how many `Attended` there are
 };
 
 Watcher& watcher() { return never_ends<Watcher>(); }
@@ -193,6 +235,12 @@ Watcher& watcher() { return never_ends<Watcher>(); }
 const ForkStep channels_step(10, [](spi::ForkMoment moment) noexcept { watcher().fork(moment); });
 
 }  // namespace
+
+Attended::Attended() : process_(fork_generation) { watcher().keep(); }
+
+Attended::~Attended() {
+  if (process_ == fork_generation) watcher().let_go();
+}
 
 void ask_to_attend(const std::shared_ptr<Link>& link) { watcher().ask(link); }
 

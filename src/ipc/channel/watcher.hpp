@@ -3,11 +3,25 @@
 // The thread that attends to connections while none of the user's threads does: it reads what the peers give back and
 // notices their ends, and it sends what could not be sent at once.
 
+#include <cstdint>
 #include <memory>
 
 namespace weir::detail::channel {
 
 class Link;
+
+/// While one exists, the thread is there, so that what is lent meanwhile gets watched. Throws what keeps the thread
+/// from starting.
+class Attended {
+ public:
+  Attended();
+  Attended(const Attended&) = delete;
+  ~Attended();
+  Attended& operator=(const Attended&) = delete;
+
+ private:
+  const std::uint32_t process_;
+};
 
 /// Have the thread attend to the link soon, and again whenever that asks for it. It keeps the link until then. Throws
 /// what keeps the thread from it.

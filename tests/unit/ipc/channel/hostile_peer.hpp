@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -58,33 +59,48 @@ class Peer {
   }
   /// Return the next grant that the channel sends. Its payload is gone.
   [[nodiscard]] detail::channel::Grant next_grant() {
-    for (;;) {
-      std::vector<spi::StrangerFd> files;
-      files.reserve(detail::most_sent_files);
-      std::vector<std::byte> bytes(detail::channel::largest_packet);
-      const auto arrival = detail::receive_packet(socket_.get(), bytes, files);
-      if (arrival.bytes <= 0) {
-        std::this_thread::yield();
-        continue;
-      }
-      files_ += files.size();
-      const std::span<const std::byte> all(bytes.data(), static_cast<std::size_t>(arrival.bytes));
-      detail::channel::PacketReader packet(all, files.size());
-      while (const auto message = packet.next()) {
-        if (const auto* const back = std::get_if<detail::channel::Releases>(&*message)) releases_ += back->size();
-        if (const auto* const grant = std::get_if<detail::channel::Grant>(&*message)) {
-          auto kept = *grant;
-          kept.payload = {};
-          return kept;
-        }
-      }
+    std::optional<detail::channel::Grant> grant;
+    while (!grant) {
+      read([&](const detail::channel::Message& message) {
+        const auto* const sent = std::get_if<detail::channel::Grant>(&message);
+        if (!sent) return true;
+        grant = *sent;
+        grant->payload = {};
+        return false;
+      });
     }
+    return *grant;
+  }
+  /// Wait until the channel gives something back. Return how much it has given back so far; 0 after the time limit.
+  [[nodiscard]] std::size_t await_releases() {
+    const auto deadline = std::chrono::steady_clock::now() + time_limit;
+    while (releases_ == 0 && std::chrono::steady_clock::now() < deadline) {
+      read([](const detail::channel::Message&) { return true; });
+    }
+    return releases_;
   }
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
   [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came before the last grant
   void leave() { socket_.reset(); }
 
  private:
+  /// Read the next packet, if there is one, until `goes_on(message)` returns false.
+  template <class GoesOn>
+  void read(GoesOn goes_on) {
+    std::vector<spi::StrangerFd> files;
+    files.reserve(detail::most_sent_files);
+    std::vector<std::byte> bytes(detail::channel::largest_packet);
+    const auto arrival = detail::receive_packet(socket_.get(), bytes, files);
+    if (arrival.bytes <= 0) return std::this_thread::yield();
+    files_ += files.size();
+    const std::span<const std::byte> all(bytes.data(), static_cast<std::size_t>(arrival.bytes));
+    detail::channel::PacketReader packet(all, files.size());
+    while (const auto message = packet.next()) {
+      if (const auto* const back = std::get_if<detail::channel::Releases>(&*message)) releases_ += back->size();
+      if (!goes_on(*message)) return;
+    }
+  }
+
   spi::UniqueFd socket_;
   std::size_t files_ = 0, releases_ = 0;
 };
