@@ -78,8 +78,7 @@ CUmemoryPool DriverPool::make() {
   return pool;
 }
 
-// A context of the application may end at any time, and its events end with it. So frees in such a context are not
-// remembered, and trim() does not wait for them.
+// A context of the application may end at any time, and its events end with it.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
   if (stream.context() == gpu_.context()) return remember_free(stream.id(), native);
   end_->follow(stream.events(), native);
@@ -88,11 +87,10 @@ void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
 // Free in stream order, and not with cuMemFree: a driver may count memory that cuMemFree took back as used for a long
 // time. Memory that was freed in stream order is free once the host has seen the free.
 bool DriverPool::free(CUdeviceptr address) noexcept {
-  constexpr std::uint64_t own = 0;  // no stream has this id
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (!scope) return true;  // the failure is reported, and the driver keeps the memory
   if (driver().MemFreeAsync(address, end_->frees_on()) != CUDA_SUCCESS) return false;
-  remember_free(own, end_->frees_on());
+  end_->freed();
   return true;
 }
 
@@ -110,12 +108,13 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
     if (found == frees_.end()) found = frees_.emplace(stream, gpu_.events().take()).first;
     return driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS;
   });
-  if (!remembered) frees_.erase(stream);  // trim() does not wait for this free
+  if (!remembered) end_->follow(native);  // keeps what is remembered of earlier frees
 }
 
 void DriverPool::see_frees() noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [stream, free] : frees_) see_if_over(*free, gpu_);
+  end_->see(false);
 }
 
 // Wait without the lock. Frees that the driver could not wait for are left to the next call, unless their stream has a
@@ -131,8 +130,11 @@ void DriverPool::wait_for_frees() noexcept {
     report_failure(waited, "cuEventSynchronize", gpu_);
     free = waited == CUDA_SUCCESS || is_last_answer(waited) ? frees.erase(free) : std::next(free);
   }
-  const std::scoped_lock lock(mutex_);
-  frees_.merge(frees);
+  {
+    const std::scoped_lock lock(mutex_);
+    frees_.merge(frees);
+  }
+  end_->see(true);
 }
 
 std::size_t DriverPool::ask(CUmemPool_attribute what) const noexcept {

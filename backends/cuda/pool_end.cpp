@@ -24,17 +24,35 @@ bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept {
   return seen == CUDA_SUCCESS;
 }
 
-PoolEnd::PoolEnd(Gpu& gpu) : gpu_(gpu), frees_on_(spi::Ref<GpuStream>::adopt(GpuStream::create(gpu))) {
+PoolEnd::PoolEnd(Gpu& gpu)
+    : gpu_(gpu), frees_on_(spi::Ref<GpuStream>::adopt(GpuStream::create(gpu))), event_(gpu.events().take()) {
   points().reserve(1);
 }
 
+void PoolEnd::follow(CUstream native) noexcept {
+  note(insist([&] { return wait_for_work(native, *event_); }));
+}
+
 void PoolEnd::follow(EventPool& events, CUstream native) noexcept {
-  (void)insist([&] {
+  note(insist([&] {
     const EventRef event = events.take();
-    if (driver().EventRecord(event->handle, native) != CUDA_SUCCESS) return false;
-    const ContextScope scope(gpu_.context());
-    return waits_for(*event);
-  });
+    return wait_for_work(native, *event);
+  }));
+}
+
+bool PoolEnd::wait_for_work(CUstream native, const PooledEvent& event) {
+  if (driver().EventRecord(event.handle, native) != CUDA_SUCCESS) return false;
+  const ContextScope scope(gpu_.context());
+  return waits_for(event);
+}
+
+void PoolEnd::note(bool follows) noexcept { follows ? freed() : unknown_.store(true, std::memory_order_release); }
+
+void PoolEnd::see(bool may_wait) noexcept {
+  if (!unseen_.exchange(false, std::memory_order_acq_rel)) return;
+  const bool all = (may_wait || driver().StreamQuery(frees_on()) == CUDA_SUCCESS) &&
+                   driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
+  if (!all) freed();
 }
 
 bool PoolEnd::waits_for(const PooledEvent& event) noexcept {
@@ -53,13 +71,24 @@ void PoolEnd::end(CUmemoryPool pool, PoolFrees frees) noexcept {
   pool_ = pool;
   frees_ = std::move(frees);
   bool waits = false;
-  (void)insist([&] {
+  const bool known = !unknown_.load(std::memory_order_acquire) && insist([&] {
     const ReleaseScope scope(gpu_.context(), gpu_);
     if (!scope) return false;
     waits = !has_seen_all();
     return !waits || add_point();
   });
+  if (!known) return leave();
   waits ? gpu_.pools().ends().add(*this) : run();
+}
+
+// What is lost with the device has been reported.
+void PoolEnd::leave() noexcept {
+  const ReleaseScope scope(gpu_.context(), gpu_);
+  const bool lost = !scope || is_last_answer(driver().StreamQuery(frees_on()));
+  auto& gpu = gpu_;
+  delete this;
+  if (!lost) report({{}, "end of a pool of the driver", "it is leaked: nothing says when its memory is free"});
+  gpu.pools().count_end();
 }
 
 // Have a point that comes after all frees. From now on the pool keeps nothing that is free.
@@ -74,7 +103,6 @@ bool PoolEnd::add_point() {
   return true;
 }
 
-// If the driver refuses each time to say when a pool may end, the pool ends at once.
 void PoolEnd::run() noexcept {
   if (gpu_.inherited) return;  // a forked child leaves the parent's objects alone
   const ReleaseScope scope(gpu_.context(), gpu_);

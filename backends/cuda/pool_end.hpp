@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -41,30 +42,43 @@ bool insist(Step step) noexcept {
   return false;
 }
 
-/// A stream of a pool, and what the pool's end needs. It is made with the pool, so that the end takes no memory.
+/// A stream of a pool, and what the pool's end needs. It is made with the pool, so that neither the end nor a free
+/// takes memory.
 class PoolEnd final : weir::detail::Release {
  public:
-  /// Throws when the stream cannot be made.
+  /// Throws when the stream or its event cannot be made.
   explicit PoolEnd(Gpu& gpu);
   ~PoolEnd() = default;
 
-  /// Return the stream for frees that need no stream of anybody's.
+  /// Return the stream for frees that need no stream of anybody's. Whoever frees on it says so with `freed()`.
   [[nodiscard]] CUstream frees_on() const noexcept { return frees_on_->handle(); }
-  /// Have that stream wait for all work on `native` so far, a stream of the current context, whose events nobody may
-  /// keep.
+  void freed() noexcept { unseen_.store(true, std::memory_order_release); }
+  /// Have that stream wait for all work on `native` so far, a stream of the device's primary context. One thread at a
+  /// time.
+  void follow(CUstream native) noexcept;
+  /// The same for a stream of the current context, whose events nobody may keep. Takes memory.
   void follow(EventPool& events, CUstream native) noexcept;
+  /// Let the host see the frees on that stream. If `may_wait` is false, only those that are complete.
+  void see(bool may_wait) noexcept;
   /// Destroy `pool`, of which nothing is allocated, and this object. If frees are not complete, a thread of the library
-  /// does it later. What the pool holds goes back to the device as soon as it is free.
+  /// does it later. What the pool holds goes back to the device as soon as it is free. If a free is unknown, or the
+  /// driver refuses each time to say when the pool may end, the pool is leaked, which is reported.
   void end(CUmemoryPool pool, PoolFrees frees) noexcept;
 
  private:
+  [[nodiscard]] bool wait_for_work(CUstream native, const PooledEvent& event);
+  void note(bool follows) noexcept;
   void run() noexcept override;
+  void leave() noexcept;
   [[nodiscard]] bool has_seen_all() noexcept;
   [[nodiscard]] bool waits_for(const PooledEvent& event) noexcept;
   [[nodiscard]] bool add_point();
 
   Gpu& gpu_;
   spi::Ref<GpuStream> frees_on_;
+  EventRef event_;
+  std::atomic<bool> unseen_{false};   // that stream may have frees which the host has not seen
+  std::atomic<bool> unknown_{false};  // that stream does not come after all frees for which there is no event
   CUmemoryPool pool_ = nullptr;
   PoolFrees frees_;
 };

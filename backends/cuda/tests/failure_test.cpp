@@ -115,6 +115,41 @@ TEST_F(Failures, AFreeWhoseEventIsRefusedIsWaitedForAllTheSame) {
   EXPECT_EQ(test::take_reports().size(), 0U);
 }
 
+// A free is remembered by the first of eight attempts that the driver does not refuse. If it refuses all of them, the
+// pool's own stream waits for the stream of the free, which is attempted as often.
+TEST_F(Failures, AFreeThatCannotBeRememberedIsWaitedForAllTheSame) {
+  const Stream stream(gpu());
+  auto resource = cuda::make_async_resource(gpu());
+  const auto ended = calls("cuMemPoolDestroy");
+  Buffer buffer = resource->allocate(4096, stream);
+  for (int i = 0; i < 12; ++i) fail_next("cuEventRecord", CUDA_ERROR_UNKNOWN);
+  buffer.close();
+  forget();
+  resource->trim(0);
+  EXPECT_EQ(resource->stats().reserved, 0U);
+  resource.reset();
+  test::await_releases();
+  EXPECT_EQ(calls("cuMemPoolDestroy"), ended + 1);
+  EXPECT_EQ(test::take_reports().size(), 0U);
+}
+
+// Drivers crash when a pool ends before the host has seen a free.
+TEST_F(Failures, APoolWithAnUnknownFreeIsLeaked) {
+  const Stream stream(gpu());
+  auto resource = cuda::make_async_resource(gpu());
+  const auto ended = calls("cuMemPoolDestroy");
+  Buffer buffer = resource->allocate(4096, stream);
+  for (int i = 0; i < 24; ++i) fail_next("cuEventRecord", CUDA_ERROR_UNKNOWN);
+  buffer.close();
+  forget();
+  resource.reset();
+  test::await_releases();
+  EXPECT_EQ(calls("cuMemPoolDestroy"), ended);
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "end of a pool of the driver");
+}
+
 TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {
   const auto resource = cuda::make_device_resource(gpu());
   {

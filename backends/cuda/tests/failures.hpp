@@ -21,7 +21,8 @@ class Failures : public CudaTest {
     if (IsSkipped() || HasFatalFailure()) return;
     fail_ = reinterpret_cast<decltype(fail_)>(test::find_in_model("fake_cuda_fail"));
     live_ = reinterpret_cast<decltype(live_)>(test::find_in_model("fake_cuda_live"));
-    if (!fail_ || !live_) GTEST_SKIP() << "real drivers do not fail on demand";
+    calls_ = reinterpret_cast<decltype(calls_)>(test::find_in_model("fake_cuda_calls"));
+    if (!fail_ || !live_ || !calls_) GTEST_SKIP() << "real drivers do not fail on demand";
     (void)test::take_reports();
     test::await_releases();  // of earlier tests: a refused allocation would find room in them
   }
@@ -33,6 +34,8 @@ class Failures : public CudaTest {
   void fail_next(const char* call, CUresult code) { fail_next(call, 1, code); }
   void fail_next(const char* call, int nth, CUresult code) { fail_(call, nth, code); }
   void forget() { fail_("", 0, 0); }
+  /// How often weir has made that call.
+  std::size_t calls(const char* call) const { return calls_(call); }
   /// What the driver holds when weir and all streams have nothing to do.
   std::size_t live() {
     (void)cuda::make_device_resource(gpu())->trim(0);
@@ -45,6 +48,7 @@ class Failures : public CudaTest {
  private:
   void (*fail_)(const char*, int, int) = nullptr;
   std::size_t (*live_)() = nullptr;
+  std::size_t (*calls_)(const char*) = nullptr;
 };
 
 }  // namespace weir::cuda_test

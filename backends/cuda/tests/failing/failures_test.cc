@@ -67,26 +67,8 @@ TEST_P(OnCudaWithoutSystem, SystemCalls) {
   fail_every_call(GetParam(), stage, injector);
 }
 
-/// Once memory has run out for good, a driver's pool cannot remember all that was freed in it, and counts that as
-/// reserved. So most scenarios see a single failure.
-class FailingNow final : public test::FailingAllocations {
- public:
-  FailingNow(const Device& device, FailingCuda& driver, bool also_for_good)
-      : FailingAllocations(device, &driver), also_for_good_(also_for_good) {}
-  std::optional<test::Injected> disarm() override {
-    auto call = FailingAllocations::disarm();
-    if (call && !also_for_good_) call->codes = 1;
-    return call;
-  }
-
- private:
-  const bool also_for_good_;
-};
-
 // Why a scenario is not run without memory.
 const char* left_out(std::string_view scenario) {
-  if (scenario == "allocate_every_kind" || scenario == "make_pools")
-    return "not built: a pool of the driver ends before the host has seen its frees, if nothing can be remembered";
   if (scenario == "give_memory_by_address" || scenario == "pass_leases")
     return "not built: a reported leak keeps a stream, and the test waits until all streams have ended";
   return nullptr;
@@ -97,8 +79,7 @@ TEST_P(OnCudaWithoutSystem, Memory) {
   if (const char* const why = left_out(GetParam().name)) GTEST_SKIP() << why;
   const test::Stage stage(cuda::device(0));
   FailingCuda driver;
-  const std::string_view name = GetParam().name;
-  FailingNow injector(stage.device, driver, name == "close_elsewhere" || name == "sub_allocate");
+  test::FailingAllocations injector(stage.device, &driver);
   driver.around(&test::Unharmed::begin, &test::Unharmed::end);
   fail_every_call(GetParam(), stage, injector);
 }
