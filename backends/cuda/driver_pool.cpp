@@ -81,6 +81,7 @@ CUmemoryPool DriverPool::make() {
 // A context of the application may end at any time, and its events end with it.
 void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
   if (stream.context() == gpu_.context()) return remember_free(stream.id(), native);
+  const std::scoped_lock lock(mutex_);
   end_->follow(stream.events(), native);
 }
 
@@ -89,6 +90,7 @@ void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
 bool DriverPool::free(CUdeviceptr address) noexcept {
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (!scope) return true;  // the failure is reported, and the driver keeps the memory
+  const std::scoped_lock lock(mutex_);
   if (driver().MemFreeAsync(address, end_->frees_on()) != CUDA_SUCCESS) return false;
   end_->freed();
   return true;
@@ -114,27 +116,29 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
 void DriverPool::see_frees() noexcept {
   const std::scoped_lock lock(mutex_);
   for (const auto& [stream, free] : frees_) see_if_over(*free, gpu_);
-  end_->see(false);
+  end_->see();
 }
 
 // Wait without the lock. Frees that the driver could not wait for are left to the next call, unless their stream has a
 // newer free.
 void DriverPool::wait_for_frees() noexcept {
+  const auto wait = [this](const PooledEvent& free) {
+    const auto waited = driver().EventSynchronize(free.handle);
+    report_failure(waited, "cuEventSynchronize", gpu_);
+    return waited == CUDA_SUCCESS || is_last_answer(waited);
+  };
   PoolFrees frees;
+  EventRef own;
   {
     const std::scoped_lock lock(mutex_);
     frees.swap(frees_);
+    own = end_->take_last();
   }
-  for (auto free = frees.begin(); free != frees.end();) {
-    const auto waited = driver().EventSynchronize(free->second->handle);
-    report_failure(waited, "cuEventSynchronize", gpu_);
-    free = waited == CUDA_SUCCESS || is_last_answer(waited) ? frees.erase(free) : std::next(free);
-  }
-  {
-    const std::scoped_lock lock(mutex_);
-    frees_.merge(frees);
-  }
-  end_->see(true);
+  std::erase_if(frees, [&](const auto& free) { return wait(*free.second); });
+  if (own && wait(*own)) own = {};
+  const std::scoped_lock lock(mutex_);
+  frees_.merge(frees);
+  if (own) end_->put_last(std::move(own));
 }
 
 std::size_t DriverPool::ask(CUmemPool_attribute what) const noexcept {

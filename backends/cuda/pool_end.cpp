@@ -25,8 +25,17 @@ bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept {
 }
 
 PoolEnd::PoolEnd(Gpu& gpu)
-    : gpu_(gpu), frees_on_(spi::Ref<GpuStream>::adopt(GpuStream::create(gpu))), event_(gpu.events().take()) {
+    : gpu_(gpu),
+      frees_on_(spi::Ref<GpuStream>::adopt(GpuStream::create(gpu))),
+      event_(gpu.events().take()),
+      last_(gpu.events().take()) {
   points().reserve(1);
+}
+
+// If the driver refuses each time, trim() does not wait for this free. The end of the pool does.
+void PoolEnd::freed() noexcept {
+  freed_ = true;
+  (void)insist([&] { return driver().EventRecord(last_->handle, frees_on()) == CUDA_SUCCESS; });
 }
 
 void PoolEnd::follow(CUstream native) noexcept {
@@ -40,25 +49,34 @@ void PoolEnd::follow(EventPool& events, CUstream native) noexcept {
   }));
 }
 
+// Reports nothing: the caller has a lock, and a lasting failure is reported at the end.
 bool PoolEnd::wait_for_work(CUstream native, const PooledEvent& event) {
   if (driver().EventRecord(event.handle, native) != CUDA_SUCCESS) return false;
   const ContextScope scope(gpu_.context());
-  return waits_for(event);
+  if (driver().StreamWaitEvent(frees_on(), event.handle, CU_EVENT_WAIT_DEFAULT) != CUDA_SUCCESS) return false;
+  freed();
+  return true;
 }
 
-void PoolEnd::note(bool follows) noexcept { follows ? freed() : unknown_.store(true, std::memory_order_release); }
+void PoolEnd::note(bool follows) noexcept { unknown_ = unknown_ || !follows; }
 
-void PoolEnd::see(bool may_wait) noexcept {
-  if (!unseen_.exchange(false, std::memory_order_acq_rel)) return;
-  const bool all = (may_wait || driver().StreamQuery(frees_on()) == CUDA_SUCCESS) &&
-                   driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
-  if (!all) freed();
+void PoolEnd::see() noexcept {
+  if (freed_) see_if_over(*last_, gpu_);
 }
 
-bool PoolEnd::waits_for(const PooledEvent& event) noexcept {
-  const auto waits = driver().StreamWaitEvent(frees_on(), event.handle, CU_EVENT_WAIT_DEFAULT);
-  report_failure(waits, "cuStreamWaitEvent", gpu_);
-  return waits == CUDA_SUCCESS;
+EventRef PoolEnd::take_last() noexcept try {
+  if (!freed_) return {};
+  EventRef next = gpu_.events().take();
+  freed_ = false;
+  return std::exchange(last_, std::move(next));
+} catch (const std::exception&) {
+  return last_;  // so whoever waits for it may wait for a later free, too
+}
+
+void PoolEnd::put_last(EventRef last) noexcept {
+  if (freed_) return;  // a later one is there
+  last_ = std::move(last);
+  freed_ = true;
 }
 
 bool PoolEnd::has_seen_all() noexcept {
@@ -67,11 +85,16 @@ bool PoolEnd::has_seen_all() noexcept {
          driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
 }
 
+bool PoolEnd::wait_for_all() noexcept {
+  std::erase_if(frees_, [](const auto& free) { return driver().EventSynchronize(free.second->handle) == CUDA_SUCCESS; });
+  return frees_.empty() && driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
+}
+
 void PoolEnd::end(CUmemoryPool pool, PoolFrees frees) noexcept {
   pool_ = pool;
   frees_ = std::move(frees);
   bool waits = false;
-  const bool known = !unknown_.load(std::memory_order_acquire) && insist([&] {
+  const bool known = !unknown_ && insist([&] {
     const ReleaseScope scope(gpu_.context(), gpu_);
     if (!scope) return false;
     waits = !has_seen_all();
@@ -97,16 +120,23 @@ bool PoolEnd::add_point() {
   report_failure(driver().MemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing),
                  "cuMemPoolSetAttribute", gpu_);
   for (const auto& [stream, free] : frees_) {
-    if (!waits_for(*free)) return false;
+    const auto waits = driver().StreamWaitEvent(frees_on(), free->handle, CU_EVENT_WAIT_DEFAULT);
+    report_failure(waits, "cuStreamWaitEvent", gpu_);
+    if (waits != CUDA_SUCCESS) return false;
   }
   points().add(*frees_on_, frees_on_->put(spi::MarkOp{}), spi::Points::How::use);
   return true;
 }
 
+// All frees are complete, so nothing here takes long.
 void PoolEnd::run() noexcept {
   if (gpu_.inherited) return;  // a forked child leaves the parent's objects alone
+  const bool seen = insist([&] {
+    const ReleaseScope scope(gpu_.context(), gpu_);
+    return scope && wait_for_all();
+  });
+  if (!seen) return leave();
   const ReleaseScope scope(gpu_.context(), gpu_);
-  if (scope) (void)has_seen_all();
   const auto pool = pool_;
   auto& gpu = gpu_;
   delete this;  // ends the stream

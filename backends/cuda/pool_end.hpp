@@ -6,7 +6,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -18,7 +17,8 @@
 
 namespace weir::cuda {
 
-/// The last free of each stream, by the stream's id. The host may not have seen it.
+/// A free of each stream, by the stream's id, which is the last one that could be remembered. The host may not have
+/// seen it.
 using PoolFrees = std::map<std::uint64_t, EventRef>;
 
 /// Return whether the free is complete. A failure to say so is reported.
@@ -43,23 +43,27 @@ bool insist(Step step) noexcept {
 }
 
 /// A stream of a pool, and what the pool's end needs. It is made with the pool, so that neither the end nor a free
-/// takes memory.
+/// takes memory. The functions are called by one thread at a time.
 class PoolEnd final : weir::detail::Release {
  public:
-  /// Throws when the stream or its event cannot be made.
+  /// Throws when the stream or its events cannot be made.
   explicit PoolEnd(Gpu& gpu);
   ~PoolEnd() = default;
 
-  /// Return the stream for frees that need no stream of anybody's. Whoever frees on it says so with `freed()`.
+  /// Return the stream for frees that need no stream of anybody's. Whoever frees on it calls `freed()` afterwards.
   [[nodiscard]] CUstream frees_on() const noexcept { return frees_on_->handle(); }
-  void freed() noexcept { unseen_.store(true, std::memory_order_release); }
-  /// Have that stream wait for all work on `native` so far, a stream of the device's primary context. One thread at a
-  /// time.
+  void freed() noexcept;
+  /// Have that stream wait for all work on `native` so far, a stream of the device's primary context.
   void follow(CUstream native) noexcept;
   /// The same for a stream of the current context, whose events nobody may keep. Takes memory.
   void follow(EventPool& events, CUstream native) noexcept;
-  /// Let the host see the frees on that stream. If `may_wait` is false, only those that are complete.
-  void see(bool may_wait) noexcept;
+  /// Let the host see the frees on that stream, if they are complete.
+  void see() noexcept;
+  /// Return the event behind the last free on that stream, for a thread that waits for it without the caller's lock.
+  /// Null if there was none since the last call.
+  [[nodiscard]] EventRef take_last() noexcept;
+  /// That thread could not wait.
+  void put_last(EventRef last) noexcept;
   /// Destroy `pool`, of which nothing is allocated, and this object. If frees are not complete, a thread of the library
   /// does it later. What the pool holds goes back to the device as soon as it is free. If a free is unknown, or the
   /// driver refuses each time to say when the pool may end, the pool is leaked, which is reported.
@@ -71,14 +75,15 @@ class PoolEnd final : weir::detail::Release {
   void run() noexcept override;
   void leave() noexcept;
   [[nodiscard]] bool has_seen_all() noexcept;
-  [[nodiscard]] bool waits_for(const PooledEvent& event) noexcept;
+  [[nodiscard]] bool wait_for_all() noexcept;
   [[nodiscard]] bool add_point();
 
   Gpu& gpu_;
   spi::Ref<GpuStream> frees_on_;
-  EventRef event_;
-  std::atomic<bool> unseen_{false};   // that stream may have frees which the host has not seen
-  std::atomic<bool> unknown_{false};  // that stream does not come after all frees for which there is no event
+  EventRef event_;        // for follow()
+  EventRef last_;         // behind the last free on that stream
+  bool freed_ = false;    // there was one since take_last()
+  bool unknown_ = false;  // that stream does not come after all frees for which there is no event
   CUmemoryPool pool_ = nullptr;
   PoolFrees frees_;
 };

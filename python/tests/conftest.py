@@ -2,10 +2,15 @@
 """Every kind of memory of this machine, as parameters."""
 
 import os
+import signal
 
 import pytest
 
 import weir
+
+# A shell has what it starts in the background ignore Ctrl-C, which some tests press.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _all_memories():

@@ -124,6 +124,21 @@ void order(Export& made, spi::Block& block, const Stream& stream) {
     wait_for_uses(block, consumer);
 }
 
+// Return whether the export names memory of the host that does not show by itself what a device wrote.
+[[gnu::always_inline]] inline bool needs_showing(const spi::Segment* segment, const KnownDlpackDevice& as) {
+  return segment && !segment->host_coherent && as.type && as.type->address == DlpackDeviceType::Address::host;
+}
+
+// Show the host, in order of the consumer's stream, what devices wrote before.
+void show_to_host(const detail::Operand& opened, spi::StreamState& consumer) {
+  if (opened.size == 0) return;
+  auto segment = spi::Ref<spi::Segment>::retain(opened.block->segment);
+  const auto show = [segment = std::move(segment), at = opened.begin, bytes = opened.size] {
+    segment->before_host_read(at, bytes);
+  };
+  consumer.put(spi::CallOp{show, true});
+}
+
 spi::Elements elements_of(const Layout& layout) {
   return {layout.dtype, layout.shape, layout.strides, layout.byte_offset};
 }
@@ -156,10 +171,13 @@ void wait_for_uses(const Buffer& buffer) {
   managed.flags = flags | (segment && segment->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
   const bool empty = copy_layout(managed.dl_tensor, elements);
   describe(managed.dl_tensor, opened, elements, empty, as);
-  if (segment && !segment->host_coherent && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) && as.type &&
-      as.type->address == DlpackDeviceType::Address::host)
-    owner->show_writes(opened.begin, opened.size);
-  if (consumer) order_usually(*owner, block, *consumer);
+  const bool shows = needs_showing(segment, as);
+  if (shows && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)) owner->show_writes(opened.begin, opened.size);
+  if (consumer) {
+    order_usually(*owner, block, *consumer);
+    if (shows) [[unlikely]]
+      show_to_host(opened, consumer->state());
+  }
   return ManagedTensor(&owner.release()->managed);
 }
 
@@ -206,13 +224,14 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   BorrowedTensor lent;
   static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
   auto* const tensor = new (lent.memory_.data()) DLTensor{};
-  describe(*tensor, opened, elements_of(layout_), std::ranges::find(layout_.shape, 0) != layout_.shape.end(),
-           {route.device, detail::find_dlpack_device_type(route.device.type)});
+  const KnownDlpackDevice as{route.device, detail::find_dlpack_device_type(route.device.type)};
+  describe(*tensor, opened, elements_of(layout_), std::ranges::find(layout_.shape, 0) != layout_.shape.end(), as);
   // DLPack's structs have no const. Whoever borrows a tensor changes neither.
   tensor->ndim = static_cast<std::int32_t>(layout_.shape.size());
   tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
   tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());
   wait_for_uses(*opened.block, stream.state());
+  if (needs_showing(opened.block->segment, as)) show_to_host(opened, stream.state());
   return lent;
 }
 

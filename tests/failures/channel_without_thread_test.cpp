@@ -68,6 +68,7 @@ TEST_F(ChannelWithoutThread, WhatIsLentComesBackByItself) {
       EXPECT_TRUE(eventually([&] { return link->stats().lent == 0; }));
     } else {
       ++refused;
+      ASSERT_TRUE(hit.has_value()) << why;
       EXPECT_NE(why.find(hit->names.empty() ? hit->call : hit->names), std::string::npos) << why;
       EXPECT_EQ(link->stats().lent, 0U);
     }

@@ -169,7 +169,8 @@ class Loop {
     const auto outcome = outcome_of(scenario_, stage_);
     (void)injector_.disarm();
     EXPECT_EQ(outcome.what, Outcome::fine) << when << ": " << outcome;
-    for (const Reported& report : take_reports()) ADD_FAILURE() << when << ", reported: " << report.message;
+    for (const Reported& report : take_reports())
+      ADD_FAILURE() << when << ", reported by " << report.where << ": " << report.message;
   }
 
   /// False when the scenario makes fewer calls.
@@ -178,6 +179,10 @@ class Loop {
     const Outcome outcome = outcome_of(scenario_, stage_);
     injector_.settle();
     const auto hit = injector_.disarm();
+    // A thread of the library that the call failed on has told of that when it ends.
+    if (hit) {
+      EXPECT_TRUE(eventually([] { return threads() == 0; })) << describe_threads();
+    }
     const auto reports = take_reports();
     if (!hit) {
       EXPECT_EQ(outcome.what, Outcome::fine) << "although nothing failed: " << outcome;

@@ -120,10 +120,11 @@ TEST_F(Failures, AFreeWhoseEventIsRefusedIsWaitedForAllTheSame) {
 TEST_F(Failures, AFreeThatCannotBeRememberedIsWaitedForAllTheSame) {
   const Stream stream(gpu());
   auto resource = cuda::make_async_resource(gpu());
-  const auto ended = calls("cuMemPoolDestroy");
+  const auto ended = calls("cuMemPoolDestroy"), recorded = calls("cuEventRecord");
   Buffer buffer = resource->allocate(4096, stream);
   for (int i = 0; i < 12; ++i) fail_next("cuEventRecord", CUDA_ERROR_UNKNOWN);
   buffer.close();
+  EXPECT_GT(calls("cuEventRecord"), recorded + 12);
   forget();
   resource->trim(0);
   EXPECT_EQ(resource->stats().reserved, 0U);
@@ -148,6 +149,24 @@ TEST_F(Failures, APoolWithAnUnknownFreeIsLeaked) {
   const auto reports = test::take_reports();
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].where, "end of a pool of the driver");
+}
+
+TEST_F(Failures, APoolWhoseFreesTheHostCannotSeeIsLeaked) {
+  const Stream stream(gpu());
+  auto resource = cuda::make_async_resource(gpu());
+  const auto ended = calls("cuMemPoolDestroy");
+  Buffer buffer = resource->allocate(4096, stream);
+  stream.synchronize();
+  Busy busy(cuda::native(stream));
+  buffer.close();
+  resource.reset();  // waits for the free
+  for (int i = 0; i < 24; ++i) fail_next("cuStreamSynchronize", CUDA_ERROR_UNKNOWN);
+  busy.release();
+  const auto reports = test::await_reports(1);
+  forget();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "end of a pool of the driver");
+  EXPECT_EQ(calls("cuMemPoolDestroy"), ended);
 }
 
 TEST_F(Failures, ALostDeviceEndsTheStreamAndNothingHangs) {

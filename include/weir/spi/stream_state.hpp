@@ -11,15 +11,13 @@
 #include <functional>
 #include <list>
 #include <mutex>
-#include <variant>
 
 #include "weir/spi/attachment.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/job.hpp"
 #include "weir/spi/kept.hpp"
+#include "weir/spi/op.hpp"
 #include "weir/spi/ref.hpp"
-#include "weir/spi/region.hpp"
-#include "weir/spi/segment.hpp"
 #include "weir/spi/sync.hpp"
 #include "weir/spi/use_count.hpp"
 #include "weir/spi/waiter.hpp"
@@ -30,64 +28,6 @@ class Watcher;
 }
 
 namespace weir::spi {
-
-/// Copy `bytes` (> 0) between two places that this stream's backend can reach (StreamOps::reaches). Ranges of one
-/// segment do not overlap.
-struct CopyOp {
-  /// Where the range begins that is written, and the one that is read.
-  ///@{
-  Location dst, src;
-  ///@}
-  std::size_t bytes;  ///< of each
-};
-
-/// Repeat a pattern of 1, 2, 4 or 8 bytes over `bytes` (> 0, a multiple of the pattern). Any offset.
-struct FillOp {
-  Location dst;           ///< where the pattern begins
-  std::size_t bytes;      ///< of the whole range
-  std::uint64_t pattern;  ///< in the low pattern_bytes bytes, little-endian
-  std::uint32_t pattern_bytes;  ///< 1, 2, 4 or 8
-};
-
-/// Run on a host thread; later work waits for it.
-struct CallOp {
-  std::function<void()> function;  ///< never empty
-  bool repeatable = false;  ///< a full run after a partial one leaves what one run leaves
-};
-
-/// Order all later work after a point of another timeline.
-struct WaitOp {
-  Kept other;           ///< the timeline
-  std::uint64_t value;  ///< the point on it
-};
-
-/// Give a segment back in stream order (Segment::free_in_order). Owns the segment.
-struct FreeOp {
-  Ref<Segment> segment;  ///< the last owner
-};
-
-/// Move memory of a kind that can move (StreamOps::prefetches) to where it is used next. Changes no byte.
-struct PrefetchOp {
-  Location at;        ///< its beginning
-  std::size_t bytes;  ///< of the range
-  DeviceState* to;    ///< where the memory is used next
-};
-
-/// Do nothing but make a point that can be observed. With `looks`, the caller does not name the timeline: such a mark
-/// is refused on a foreign timeline that nobody names.
-struct MarkOp {
-  bool looks = false;  ///< the caller does not name the timeline
-};
-
-/// Give a number to work that the backend puts on its native stream by means of its own.
-struct NativeOp {
-  /// Gets the number, and is called like the functions of the back half's first group. Without it, the work is on the
-  /// native stream already.
-  std::function<void(std::uint64_t value)> put = nullptr;
-};
-
-/// What StreamState::put puts on a timeline.
-using Op = std::variant<CopyOp, FillOp, RegionOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
 /// How far a timeline is, for resources that keep memory by stream.
 struct Progress {

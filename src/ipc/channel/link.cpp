@@ -176,7 +176,7 @@ bool Link::retire(const spi::Segment* segment) noexcept {
   return tells;
 }
 
-std::uint32_t Link::attend() noexcept {
+std::uint32_t Link::attend(Reads reads) noexcept {
   if (inherited()) return 0;
   std::shared_ptr<LinkObserver> observer;
   std::exception_ptr broken;
@@ -185,9 +185,9 @@ std::uint32_t Link::attend() noexcept {
     attending_ = true;
     observer = observer_.lock();
     if (reading_) {
-      watcher_passed_ = true;
+      pass_to_reader({});
     } else if (!ended_) {
-      read(lock);
+      read(lock, reads);
       broken = ended_;
     }
   }
@@ -230,6 +230,12 @@ bool Link::hung_up() const noexcept {
 // Return whether somebody has to read, or to notice the peer's end, while no call does.
 bool Link::needs_watcher() const noexcept {
   return lender_.live() != 0 || (closed_ ? borrower_.held() != 0 : observed_);
+}
+
+// Needs the lock. The thread that reads sees to the watcher afterwards.
+void Link::pass_to_reader(Attended attended) noexcept {
+  watcher_passed_ = true;
+  if (!passed_) passed_.emplace(std::move(attended));
 }
 
 // Without the lock, because a failure is reported. The watcher may attend to the link meanwhile; then the socket is

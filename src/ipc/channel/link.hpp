@@ -19,6 +19,7 @@
 #include "ipc/channel/messages.hpp"
 #include "ipc/channel/received_point.hpp"
 #include "ipc/channel/sent_points.hpp"
+#include "ipc/channel/watcher.hpp"
 #include "memory/lent.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -113,9 +114,11 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Have the watcher tell the peer what it is owed. Called without locks, because a failure is reported. Then it is
   /// told at once.
   void tell_soon() noexcept;
+  /// How many packets are read at most. A peer that sends without end gets no thread for itself.
+  enum class Reads : int { some = 16, all = 1024 };
   /// Read what has come and send what the peer is owed, without waiting. Return the events of the socket to wait for
   /// before the next call, as epoll has them; 0 for none.
-  [[nodiscard]] std::uint32_t attend() noexcept;
+  [[nodiscard]] std::uint32_t attend(Reads reads) noexcept;
   /// The watcher cannot wait for what attend() returned.
   void not_watched() noexcept;
   /// Return whether the watcher has to attend again after a pause: the system did not send what the peer is owed.
@@ -151,7 +154,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void check_peer() const;
   void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);
   enum class Came { nothing, packet, large_packet, end };
-  void read(Lock& lock) noexcept;
+  void read(Lock& lock, Reads reads) noexcept;
   [[nodiscard]] bool read_some() noexcept;
   [[nodiscard]] Came read_packet() noexcept;
   void watch_again(Lock& lock) noexcept;
@@ -174,7 +177,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void put_on_socket(Lock& lock, const Deadline& deadline);
   void pay_debts() noexcept;
   [[nodiscard]] bool needs_watcher() const noexcept;
-  void watch_what_is_lent() noexcept;
+  void watch_what_is_lent(Attended attended) noexcept;
+  void pass_to_reader(Attended attended) noexcept;
   void watch(Lock& lock) noexcept;
   bool ask_watcher() noexcept;
   void owe(Lock& lock) noexcept;
@@ -208,6 +212,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool attending_ = false;              // the watcher is in attend(), and will look at all this before it leaves
   bool watched_ = false;                // the watcher reads when something comes
   bool watcher_passed_ = false;         // the reading was left to that thread, which sees to the watcher afterwards
+  std::optional<Attended> passed_;      // so the watcher is still there then
   std::int32_t peer_ = 0;               // process id of the peer; 0 while it is not known
   bool greeted_ = false;                // the peer has said Hello
   bool to_greet_ = true;                // this side has to

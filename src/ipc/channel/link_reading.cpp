@@ -16,7 +16,6 @@ namespace weir::detail::channel {
 namespace {
 
 constexpr std::uint32_t most_window = 65536;
-constexpr int at_once = 16;  // packets; a peer that sends without end gets no thread for itself
 
 }  // namespace
 
@@ -55,6 +54,8 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
 // because a failure is reported.
 void Link::watch_again(Lock& lock) noexcept {
   if (!std::exchange(watcher_passed_, false)) return;
+  const auto passed = std::move(passed_);  // ends once the watcher has been seen to
+  passed_.reset();
   if (observed_) {
     lock.unlock();
     (void)ask_watcher();  // which tells of what was read
@@ -69,15 +70,15 @@ void Link::look() noexcept {
   Lock lock(state_);
   changed_.wait(lock, [this] { return !reading_; });
   if (ended_) return;
-  read(lock);
+  read(lock, Reads::some);
   watch_again(lock);
 }
 
 // Read what has come. No other thread reads.
-void Link::read(Lock& lock) noexcept {
+void Link::read(Lock& lock, Reads reads) noexcept {
   reading_ = true;
   lock.unlock();
-  for (int i = 0; i < at_once; ++i) {
+  for (int i = 0; i < static_cast<int>(reads); ++i) {
     const auto came = read_packet();
     if (came == Came::nothing || came == Came::end) break;
   }
@@ -92,7 +93,7 @@ void Link::read(Lock& lock) noexcept {
 bool Link::read_some() noexcept {
   auto came = read_packet();
   if (came == Came::nothing) return false;
-  for (int i = 1; i < at_once && came == Came::large_packet; ++i) came = read_packet();
+  for (int i = 1; i < static_cast<int>(Reads::some) && came == Came::large_packet; ++i) came = read_packet();
   return true;
 }
 

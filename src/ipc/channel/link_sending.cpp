@@ -9,7 +9,6 @@
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
-#include "ipc/channel/watcher.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
@@ -63,7 +62,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
   for (const Outgoing& one : buffers) one.buffer->order_after_uses(stream);
   const auto placed = place(buffers);
   const bool waits = has_work(stream);
-  const Attended attended;
+  Attended attended;
   std::size_t done = 0;
   std::exception_ptr failure;
   while (done < buffers.size() && !failure) {
@@ -73,7 +72,7 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
       failure = std::current_exception();
     }
   }
-  watch_what_is_lent();  // of a call that fails in the end, too
+  watch_what_is_lent(std::move(attended));  // of a call that fails in the end, too
   try {
     if (failure) std::rethrow_exception(failure);
   } catch (const Error& error) {
@@ -83,11 +82,11 @@ std::size_t Link::send(std::span<const Outgoing> buffers, const Stream& stream, 
 }
 
 // Have the watcher read what the peer gives back, and notice its end, while no call does.
-void Link::watch_what_is_lent() noexcept {
+void Link::watch_what_is_lent(Attended attended) noexcept {
   Lock lock(state_);
   if (watched_ || attending_ || lender_.live() == 0) return;
   if (reading_) {
-    watcher_passed_ = true;
+    pass_to_reader(std::move(attended));
   } else {
     watch(lock);
   }
@@ -119,7 +118,9 @@ void Link::await_room_in_socket() noexcept {
     full_ = true;
     if (attending_) return;
   }
-  ask_watcher();
+  if (ask_watcher()) return;
+  const Lock lock(state_);
+  full_ = false;  // so that the next call asks again
 }
 
 // Return whether the peer takes the buffer now.
@@ -328,7 +329,9 @@ void Link::pay_debts() noexcept {
     if (error != EAGAIN) return owe(lock);              // the system is short of memory, or of room for files
     const bool asks = !std::exchange(full_, true);
     lock.unlock();
-    if (asks) (void)ask_watcher();
+    if (!asks || ask_watcher()) return;
+    lock.lock();
+    full_ = false;  // so that the next call asks again
     return;
   }
 }

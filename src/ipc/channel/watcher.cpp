@@ -3,7 +3,6 @@
 
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <map>
@@ -133,19 +132,20 @@ class Watcher final : public Attendant {
     if (!round) return;
     for (auto at = watched_.begin(); at != watched_.end();) {
       const int file = at->first;
-      if (!attend(at->second.link, lock)) return;
+      if (!attend(at->second.link, lock, Reports::yes, Reads::all)) return;
       at = watched_.upper_bound(file);
     }
   }
 
   enum class Reports { no, yes };
+  using Reads = Link::Reads;
 
   // Links end, and failures are reported, without the lock: both may call anything. Return false in a child process
   // that such a call has made.
-  bool attend(LinkPtr link, Lock& lock, Reports reports = Reports::yes) noexcept {
+  bool attend(LinkPtr link, Lock& lock, Reports reports = Reports::yes, Reads reads = Reads::some) noexcept {
     const auto process = fork_generation;
     lock.unlock();
-    const auto wanted = link->attend();
+    const auto wanted = link->attend(reads);
     if (fork_generation != process) return false;
     const bool owes = link->owes();
     lock.lock();

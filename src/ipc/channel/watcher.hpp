@@ -5,22 +5,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace weir::detail::channel {
 
 class Link;
 
-/// While one exists, the thread is there, so that what is lent meanwhile gets watched. Throws what keeps the thread
-/// from starting.
+/// While one exists, the thread does not end for want of work, so that what is lent meanwhile can be watched.
 class Attended {
  public:
+  /// Start the thread unless it is there. Throws what keeps it from that.
   Attended();
-  Attended(const Attended&) = delete;
+  Attended(Attended&& other) noexcept : process_(std::exchange(other.process_, 0)) {}
   ~Attended();
-  Attended& operator=(const Attended&) = delete;
+  Attended& operator=(Attended&&) = delete;
 
  private:
-  const std::uint32_t process_;
+  std::uint32_t process_;  // 0 for an object that was moved from
 };
 
 /// Have the thread attend to the link soon, and again whenever that asks for it. It keeps the link until then. Throws

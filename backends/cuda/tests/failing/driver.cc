@@ -109,7 +109,7 @@ const char* FailingCuda::harmless(const test::Injected& hit) {
   }
   if (call == "cuCtxGetCurrent" || call == "cuCtxPushCurrent") return "a release goes on without knowing the context";
   if (call == "cuEventCreate" || call == "cuEventRecord" || call == "cuStreamIsCapturing") {
-    return "the point is recorded later, or a trim does not wait for it";
+    return "the point is recorded later, or a pool's own stream waits for it";
   }
   if (call.find("cuMem") == 0 && hit.code == "CUDA_ERROR_OUT_OF_MEMORY") {
     return "memory that was on its way back is waited for, and then there is enough; or exhaustion was to come of it";

@@ -80,7 +80,7 @@ class Peer {
     return releases_;
   }
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
-  [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came before the last grant
+  [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came so far
   void leave() { socket_.reset(); }
 
  private:

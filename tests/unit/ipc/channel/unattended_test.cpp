@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +19,8 @@
 
 #include "base/linger.hpp"
 #include "fixture.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/channel/links.hpp"
 #include "ipc/channel/watcher.hpp"
 #include "threads.hpp"
 #include "weir/channel.hpp"
@@ -71,6 +74,17 @@ bool has_hung_up(const spi::UniqueFd& socket) {
   pollfd entry{socket.get(), POLLRDHUP, 0};
   return ::poll(&entry, 1, 0) > 0;
 }
+
+/// Keeps the thread of the channels when it attends to the link for the first time.
+struct Busy final : detail::channel::LinkObserver {
+  void link_changed() noexcept override {
+    if (std::exchange(seen, true)) return;
+    begun.release();
+    goes_on.acquire();
+  }
+  bool seen = false;  // of that thread
+  std::binary_semaphore begun{0}, goes_on{0};
+};
 
 class Unattended : public testing::Test {
  protected:
@@ -222,6 +236,33 @@ TEST_F(Unattended, WhatCameBackBeforeAQuestionIsThereAfterIt) {
     lend_once(pair);
     (void)detail::channel::settle_channels();
     ASSERT_EQ(pair.here.stats().lent, 0U) << "round " << i;
+  }
+}
+
+// However many packets it came in.
+TEST_F(Unattended, WhatCameBackInManyPacketsIsThereAfterAQuestion) {
+  constexpr std::size_t many = 100;
+  Pair pair;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<Buffer> borrowed;
+    for (std::size_t j = 0; j < many; ++j) {
+      pair.here.send(buffer, stream);
+      borrowed.push_back(pair.there.receive(stream, limit).buffer);
+    }
+    const auto busy = std::make_shared<Busy>();  // keeps the thread from reading what comes meanwhile
+    auto sockets = Channel::make_sockets();
+    const auto other = detail::channel::make_link(std::move(sockets.first), 1);
+    other->observe(busy);
+    busy->begun.acquire();
+    for (Buffer& one : borrowed) {
+      one.close();
+      pair.there.send(buffer, stream);  // and in its packet, what has come back
+    }
+    busy->goes_on.release();
+    (void)detail::channel::settle_channels();
+    ASSERT_EQ(pair.here.stats().lent, 0U) << "round " << i;
+    for (std::size_t j = 0; j < many; ++j) (void)pair.here.receive(stream, limit);
+    other->close();
   }
 }
 
