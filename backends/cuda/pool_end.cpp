@@ -86,7 +86,8 @@ bool PoolEnd::has_seen_all() noexcept {
 }
 
 bool PoolEnd::wait_for_all() noexcept {
-  std::erase_if(frees_, [](const auto& free) { return driver().EventSynchronize(free.second->handle) == CUDA_SUCCESS; });
+  std::erase_if(frees_,
+                [](const auto& free) { return driver().EventSynchronize(free.second->handle) == CUDA_SUCCESS; });
   return frees_.empty() && driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
 }
 

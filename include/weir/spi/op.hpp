@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The operations that a timeline carries out, in order. Its front half numbers them, and its back half gives them to the
-// driver.
+// The operations that a timeline carries out, in order. Its front half numbers them, and its back half gives them to
+// the driver.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,16 +27,16 @@ struct CopyOp {
 
 /// Repeat a pattern of 1, 2, 4 or 8 bytes over `bytes` (> 0, a multiple of the pattern). Any offset.
 struct FillOp {
-  Location dst;           ///< where the pattern begins
-  std::size_t bytes;      ///< of the whole range
-  std::uint64_t pattern;  ///< in the low pattern_bytes bytes, little-endian
+  Location dst;                 ///< where the pattern begins
+  std::size_t bytes;            ///< of the whole range
+  std::uint64_t pattern;        ///< in the low pattern_bytes bytes, little-endian
   std::uint32_t pattern_bytes;  ///< 1, 2, 4 or 8
 };
 
 /// Run on a host thread; later work waits for it.
 struct CallOp {
   std::function<void()> function;  ///< never empty
-  bool repeatable = false;  ///< a full run after a partial one leaves what one run leaves
+  bool repeatable = false;         ///< a full run after a partial one leaves what one run leaves
 };
 
 /// Order all later work after a point of another timeline.
