@@ -90,8 +90,8 @@ void DriverPool::freed_on(const GpuStream& stream, CUstream native) noexcept {
 bool DriverPool::free(CUdeviceptr address) noexcept {
   const ReleaseScope scope(gpu_.context(), gpu_);
   if (!scope) return true;  // the failure is reported, and the driver keeps the memory
-  const std::scoped_lock lock(mutex_);
   if (driver().MemFreeAsync(address, end_->frees_on()) != CUDA_SUCCESS) return false;
+  const std::scoped_lock lock(mutex_);
   end_->freed();
   return true;
 }
