@@ -105,12 +105,15 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
     std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second, gpu_); });
     most_frees_ = 2 * frees_.size();
   }
+  auto known = frees_.find(stream);
+  const bool first = known == frees_.end();
   const bool remembered = insist([&] {
-    auto found = frees_.find(stream);
-    if (found == frees_.end()) found = frees_.emplace(stream, gpu_.events().take()).first;
-    return driver().EventRecord(found->second->handle, native) == CUDA_SUCCESS;
+    if (known == frees_.end()) known = frees_.emplace(stream, gpu_.events().take()).first;
+    return driver().EventRecord(known->second->handle, native) == CUDA_SUCCESS;
   });
-  if (!remembered) end_->follow(native);  // keeps what is remembered of earlier frees
+  if (remembered) return;
+  if (first) frees_.erase(stream);  // its event is behind no free
+  end_->follow(native);
 }
 
 void DriverPool::see_frees() noexcept {

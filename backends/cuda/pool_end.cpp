@@ -34,8 +34,7 @@ PoolEnd::PoolEnd(Gpu& gpu)
 
 // If the driver refuses each time, trim() does not wait for this free. The end of the pool does.
 void PoolEnd::freed() noexcept {
-  freed_ = true;
-  (void)insist([&] { return driver().EventRecord(last_->handle, frees_on()) == CUDA_SUCCESS; });
+  freed_ = insist([&] { return driver().EventRecord(last_->handle, frees_on()) == CUDA_SUCCESS; }) || freed_;
 }
 
 void PoolEnd::follow(CUstream native) noexcept {
