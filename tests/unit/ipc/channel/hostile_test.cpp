@@ -23,6 +23,19 @@ using ipc::Channel;
 
 constexpr auto limit = time_limit;
 
+// The library's thread has read all of it before the first call that takes something.
+TEST_F(HostilePeer, ThatIsGoneLeavesWhatItSentBefore) {
+  peer_.greet();
+  channel_.send(shared(), stream_, {}, time_limit);  // so the thread reads
+  say_behind_a_segment([](PacketWriter& packet) {
+    for (const std::uint64_t number : {1, 2}) EXPECT_TRUE(packet.add(Grant{number, 1, 0, 8, {}, {}}));
+  });
+  peer_.leave();
+  expect_nothing_lent();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(channel_.receive(stream_, time_limit).buffer.size(), 8U);
+  EXPECT_ERROR(channel_.receive(stream_, time_limit), Errc::peer_gone, "the other process is gone");
+}
+
 TEST_F(HostilePeer, SaysNothingThatIsNoMessage) {
   peer_.greet();
   channel_.send(shared(), stream_, {}, limit);
