@@ -223,8 +223,8 @@ class Watcher final : public Attendant {
   }
 
   LinkQueue asked_{&Link::in_asked};
-  LinkQueue late_{
-      &Link::in_late};  // whose peers are owed what the system did not send, or whose sockets it did not watch
+  // Of those whose peers are owed what the system did not send, or whose sockets it did not watch.
+  LinkQueue late_{&Link::in_late};
   std::map<int, Watched> watched_;  // by socket
   std::multimap<int, Watched> of_parents_;
   std::size_t kept_ = 0;  // how many `Attended` there are
