@@ -179,7 +179,7 @@ class Loop {
     const Outcome outcome = outcome_of(scenario_, stage_);
     injector_.settle();
     const auto hit = injector_.disarm();
-    // A thread of the library that the call failed on has told of that when it ends.
+    // A library thread on which the call failed has reported that by the time it ends.
     if (hit) {
       EXPECT_TRUE(eventually([] { return threads() == 0; })) << describe_threads();
     }

@@ -73,7 +73,7 @@ class Build:
         for test in self.ask_ctest():
             values = {value["name"]: value["value"] for value in test["properties"]}
             environment = dict(line.split("=", 1) for line in values.get("ENVIRONMENT", []))
-            for part in ("GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"):  # a suite of which ctest runs the parts is judged whole
+            for part in ("GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"):  # ctest runs it in parts; here it runs whole
                 environment.pop(part, None)
             command = test.get("command") or [programs.get(test["name"], "")]
             found[test["name"]] = Suite(test["name"], command, environment, values.get("WORKING_DIRECTORY", "."),

@@ -132,7 +132,7 @@ class Link : public std::enable_shared_from_this<Link> {
   /// those threads go on. So an inherited link must not even be destroyed.
   [[nodiscard]] bool inherited() const noexcept;
 
-  QueueHook in_asked, in_late;
+  QueueHook in_asked, in_late;  // the watcher's
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -212,7 +212,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool attending_ = false;              // the watcher is in attend(), and will look at all this before it leaves
   bool watched_ = false;                // the watcher reads when something comes
   bool watcher_passed_ = false;         // the reading was left to that thread, which sees to the watcher afterwards
-  std::optional<Attended> passed_;      // so the watcher is still there then
+  std::optional<Attended> passed_;      // keeps the thread of the watcher there until then
   std::int32_t peer_ = 0;               // process id of the peer; 0 while it is not known
   bool greeted_ = false;                // the peer has said Hello
   bool to_greet_ = true;                // this side has to
