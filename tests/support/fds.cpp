@@ -30,20 +30,24 @@ void settle_leases() {
   pool->trim(0);
 }
 
-// A descriptor's number, and its file.
+// A descriptor's number, and its file. Another thread may close one while they are read.
 std::vector<std::pair<std::string, std::string>> files() {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
-    all.emplace_back(entry.path().filename().string(), fs::read_symlink(entry.path(), gone).string());
+    const fs::path file = fs::read_symlink(entry.path(), gone);
+    if (!gone) all.emplace_back(entry.path().filename().string(), file.string());
   }
   return all;
 }
 
-// NVIDIA's driver opens the device of a GPU once more now and then, and keeps that for later.
+// NVIDIA's driver opens the device of a GPU once more now and then, and keeps that for later. Threads of the drivers
+// write compiled shaders to files whenever they get round to it.
 bool is_drivers_own(const std::string& file) {
   constexpr std::string_view device = "/dev/nvidia";
-  return file.starts_with(device) && file.size() > device.size() && std::isdigit(file[device.size()]) != 0;
+  if (file.starts_with(device)) return file.size() > device.size() && std::isdigit(file[device.size()]) != 0;
+  constexpr std::string_view caches[] = {"/mesa_shader_cache", "/.nv/", "/nvidia/GLCache"};
+  return std::ranges::any_of(caches, [&](std::string_view cache) { return file.find(cache) != std::string::npos; });
 }
 
 }  // namespace

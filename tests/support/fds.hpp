@@ -10,7 +10,7 @@ namespace weir::test {
 /// Return when all files that other processes may block are closed, however long that takes.
 void settle_files();
 /// Descriptors open now, from /proc/self/fd, after those of memory that was closed before, on every device. Waits for
-/// the last use of that memory. Those that a GPU's driver keeps of its device do not count.
+/// the last use of that memory. Those that a driver keeps of its device, or opens of its cache, do not count.
 std::size_t open_fds();
 /// Files in memory that this process has mapped. A file counts once, because a driver may map parts of one file for its
 /// own memory (lavapipe of Mesa 25 does), and add to them at any time.
