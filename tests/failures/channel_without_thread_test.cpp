@@ -3,6 +3,7 @@
 // is given back all the same.
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,6 +35,16 @@ class ChannelWithoutThread : public HostilePeer {
     PacketWriter packet;
     EXPECT_TRUE(packet.add(rest));
     far_->say(packet);
+  }
+
+  void lend_twice() {
+    const auto wire = honest();
+    const auto file = reserved_memory_file(wire.segment_size);
+    const std::array<int, 1> files{file.get()};
+    PacketWriter packet;
+    ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
+    for (const std::uint64_t number : {1, 2}) ASSERT_TRUE(packet.add(Grant{number, 1, 0, 8, {}, {}}));
+    far_->say(packet, files);
   }
 
   FailingSystemCalls injector_{host_device()};
@@ -80,13 +91,7 @@ TEST_F(ChannelWithoutThread, WhatIsLentComesBackByItself) {
 
 TEST_F(ChannelWithoutThread, WhatIsBorrowedIsGivenBackAtOnce) {
   const auto link = make_channel();
-  const auto wire = honest();
-  const auto file = reserved_memory_file(wire.segment_size);
-  const std::array<int, 1> files{file.get()};
-  PacketWriter packet;
-  ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
-  for (const std::uint64_t number : {1, 2}) ASSERT_TRUE(packet.add(Grant{number, 1, 0, 8, {}, {}}));
-  far_->say(packet, files);
+  lend_twice();
   Buffer first = link->receive(stream_, Deadline(time_limit)).buffer;
   const Buffer second = link->receive(stream_, Deadline(time_limit)).buffer;
   injector_.settle();
@@ -96,6 +101,35 @@ TEST_F(ChannelWithoutThread, WhatIsBorrowedIsGivenBackAtOnce) {
   ASSERT_TRUE(hit.has_value());
   EXPECT_EQ(far_->await_releases(), 1U) << hit->call;
   EXPECT_EQ(take_reports().size(), 1U);
+}
+
+// Whatever call fails, and whether or not the peer's buffers are closed behind the channel.
+TEST_F(ChannelWithoutThread, AClosedConnectionEndsByItself) {
+  constexpr std::size_t most = 100;
+  for (const bool borrows : {false, true}) {
+    std::size_t nth = 1;
+    for (bool more = true; more && nth < most; ++nth) {
+      const auto link = make_channel();
+      Buffer first, second;
+      if (borrows) {
+        lend_twice();
+        first = link->receive(stream_, Deadline(time_limit)).buffer;
+        second = link->receive(stream_, Deadline(time_limit)).buffer;
+      }
+      injector_.settle();  // no thread is there
+      more = false;
+      for (const auto& ends :
+           {std::function([&] { link->close(); }), {[&] { first.close(); }}, {[&] { second.close(); }}}) {
+        injector_.arm(nth, 0);
+        ends();
+        more = injector_.disarm().has_value() || more;
+      }
+      EXPECT_TRUE(far_->await_end()) << "call " << nth << (borrows ? ", with buffers" : "");
+      (void)take_reports();
+    }
+    EXPECT_GT(nth, 4U) << "the packet, epoll_create1, eventfd and the thread were tried";
+    EXPECT_LT(nth, most) << "it never ends";
+  }
 }
 
 }  // namespace

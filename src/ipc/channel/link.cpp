@@ -108,7 +108,7 @@ void Link::close() noexcept {
     (void)::eventfd_write(bell_.get(), 1);  // and nobody reads it
   }
   pay_debts();
-  ask_watcher();
+  if (!ask_watcher()) end_if_unneeded();
 }
 
 ipc::ChannelStats Link::stats() {
@@ -156,8 +156,8 @@ void Link::give_back(std::uint64_t number) noexcept {
   const bool closed = closed_;
   lock.unlock();
   if (now) pay_debts();
-  if (!now && first) tell_soon();    // and of more, if more come until then
-  if (now && closed) ask_watcher();  // it ends a connection that nobody needs
+  if (!now && first) tell_soon();  // and of more, if more come until then
+  if (now && closed && !ask_watcher()) end_if_unneeded();
 }
 
 bool Link::retire(const spi::Segment* segment) noexcept {
@@ -195,20 +195,24 @@ std::uint32_t Link::attend(Reads reads) noexcept {
   pay_debts();
   if (observer) observer->link_changed();
   if (inherited()) return 0;  // one of these called fork(), and this is the child
-  Dropped dropped;
+  end_if_unneeded();
   const Lock lock(state_);
   attending_ = false;
-  if (closed_ && told_closed_ && lender_.live() + borrower_.held() + borrower_.to_release() == 0) {
-    // Nobody here needs the connection. Its end gives the peer back what it has sent and this side has not read.
-    try {
-      check_open();
-    } catch (...) {
-      end(std::current_exception(), dropped);
-    }
-  }
   if (ended_) return 0;
   watched_ = needs_watcher() && !watcher_passed_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+// End a closed connection that nobody here needs. The peer gets back what it has sent and this side has not read.
+void Link::end_if_unneeded() noexcept {
+  Dropped dropped;
+  const Lock lock(state_);
+  if (!closed_ || !told_closed_ || lender_.live() + borrower_.held() + borrower_.to_release() != 0) return;
+  try {
+    check_open();
+  } catch (...) {
+    end(std::current_exception(), dropped);
+  }
 }
 
 bool Link::owes() noexcept {

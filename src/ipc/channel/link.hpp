@@ -163,6 +163,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
   void refuse_arrived(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
+  void end_if_unneeded() noexcept;
   [[nodiscard]] static std::vector<Placed> place(std::span<const Outgoing> buffers);
   std::size_t send_some(std::span<const Placed> buffers, bool waits, const Stream& stream, const Deadline& deadline);
   [[nodiscard]] bool peer_takes(const Placed& next) const;

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -78,6 +79,11 @@ class Peer {
       read([](const detail::channel::Message&) { return true; });
     }
     return releases_;
+  }
+  /// Return whether the channel's side ends the connection within the time limit.
+  [[nodiscard]] bool await_end() {
+    pollfd entry{socket_.get(), POLLRDHUP, 0};
+    return ::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(time_limit).count())) == 1;
   }
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
   [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came so far
