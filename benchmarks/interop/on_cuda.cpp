@@ -3,6 +3,7 @@
 // allocator/streams/N: the same on N streams in turn.
 // allocator/threads/N: the same by N threads at once, each on a stream of its own.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -25,14 +26,19 @@ void pair(cuda::Allocator& memory, CUstream_st* stream) {
   memory.deallocate(stream, address);
 }
 
-void in_turn(benchmark::State& state, const Device& device, std::size_t count) {
-  const std::vector<Stream> streams = [&] {
-    std::vector<Stream> made;
-    for (std::size_t i = 0; i < count; ++i) made.emplace_back(device);
-    return made;
-  }();
+// The same ones for all rows: a thread of the library would still be destroying the streams of one run, by calls that
+// hold up the driver, while the next run is measured.
+std::vector<CUstream_st*> some_streams(const Device& device, std::size_t count) {
+  static auto& streams = *new std::map<std::string, std::vector<Stream>>;  // by device
+  auto& made = streams[device.id()];
+  while (made.size() < count) made.emplace_back(device);
   std::vector<CUstream_st*> handles;
-  for (const Stream& stream : streams) handles.push_back(cuda::native(stream));
+  for (std::size_t i = 0; i < count; ++i) handles.push_back(cuda::native(made[i]));
+  return handles;
+}
+
+void in_turn(benchmark::State& state, const Device& device, std::size_t count) {
+  const auto handles = some_streams(device, count);
   cuda::Allocator memory(make_pool(device));
   for (int round = 0; round < 10; ++round) {
     for (CUstream_st* handle : handles) pair(memory, handle);
