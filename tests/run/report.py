@@ -54,12 +54,12 @@ class Suite:
                 **{key: self.counters[key] for key in COUNTERS if self.counters.get(key)}}
 
 
-def shorten(text):
+def shorten(text, most=200):
     """What a person needs of a message, on one line: without source positions and GoogleTest's "Failed"."""
     lines = [line.strip() for line in (text or "").splitlines()]
     lines = [line for line in lines if line and line != "Failed" and not re.fullmatch(r"\S+:\d+:?", line)]
     line = " ".join(lines)
-    return line if len(line) <= 200 else line[:199] + "…"
+    return line if len(line) <= most else line[:most - 1] + "…"
 
 
 def last_words(text):
@@ -74,7 +74,7 @@ def read_case(element):
     for tag in ("failure", "error"):
         found = element.find(tag)
         if found is not None:
-            return Case(name, "failed", shorten(found.get("message") or found.text))
+            return Case(name, "failed", shorten(found.get("message") or found.text, 1000))
     skipped = element.find("skipped")
     if skipped is not None:
         return Case(name, "skipped", shorten(skipped.get("message") or skipped.text))
@@ -209,11 +209,6 @@ def backend_summary(suites, absent):
 
 
 def print_details(suites):
-    failures = [(suite, case) for suite in suites for case in suite.cases if case.outcome == "failed"]
-    if failures:
-        print("\nFailed:")
-        for suite, case in failures:
-            print(f"  {suite.name}: {case.name}: {case.message}")
     if any(suite.count("skipped") for suite in suites):
         print("\nSkipped:")
     for suite in suites:
@@ -230,6 +225,15 @@ def print_details(suites):
     for entry in excluded:
         cases = "1 case" if entry["cases"] == 1 else f"{entry['cases']} cases"
         print(f"  {entry['reason']}: {cases} of {', '.join(entry['suites'])}")
+
+
+def print_failures(suites):
+    """They stand last, where whoever reads the end of a log finds them."""
+    failures = [(suite, case) for suite in suites for case in suite.cases if case.outcome == "failed"]
+    if failures:
+        print("\nFailed:")
+        for suite, case in failures:
+            print(f"  {suite.name}: {case.name}: {case.message}")
 
 
 def distinct_reasons(suites):
@@ -307,6 +311,7 @@ def main():
         write_json(arguments.json, {"cores": os.cpu_count(), **facts}, suites, backends, total)
     print_details(suites)
     print_tables(suites, backends, total)
+    print_failures(suites)
     print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] or not total["passed"] else 0
 
