@@ -22,6 +22,14 @@ void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);
 }
 
+// The pool that is current by default is nobody's. A later call makes a new one.
+void forget_default_pool(spi::DeviceState& device) {
+  ResourcePtr pool;  // ends without the mutex
+  auto& current = device.current;
+  const std::scoped_lock lock(current.mutex);
+  if (current.resource == current.pool.lock()) pool.swap(current.resource);
+}
+
 void validate(const AdoptOptions& options) {
   require(options.instance && options.physical_device && options.device, "a handle is null");
   require(options.get_instance_proc_addr, "get_instance_proc_addr is null");
@@ -77,6 +85,7 @@ void release(const Device& device) {
   PhysicalDevice& state = physical(device, "vulkan::release");
   Logical& logical = state.logical();
   if (!logical.adopted) throw Error(Errc::invalid_argument, "vulkan::release: " + logical.name() + " was not adopted");
+  forget_default_pool(state);
   bool quiet = false;
   for (int i = 0; i < glances && !quiet; ++i) {
     detail::forget_staging(state);

@@ -32,14 +32,15 @@ std::mutex& lock_of(VkQueue queue) {
 Queue::Queue(VkQueue queue, std::function<void()> lock, std::function<void()> unlock)
     : handle(queue), mutex_(lock_of(queue)), lock_(std::move(lock)), unlock_(std::move(unlock)) {}
 
+// The application's lock first: it may need another one, like Python's, which a thread that waits here may hold.
 void Queue::lock() {
-  mutex_.lock();
   if (lock_) lock_();
+  mutex_.lock();
 }
 
 void Queue::unlock() {
-  if (unlock_) unlock_();
   mutex_.unlock();
+  if (unlock_) unlock_();
 }
 
 std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
@@ -244,7 +245,7 @@ Population Logical::settle() {
     fn.vkQueueWaitIdle(queue->handle);
   }
   last.clear();
-  region_shader_.destroy();
+  if (wait_for_streams({})) region_shader_.destroy();  // else one of them may have recorded it
   (void)free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);

@@ -70,7 +70,8 @@ std::optional<Buffer> weir_memory(nb::handle object, const char* operation, cons
   const Tensor& tensor = nb::cast<const Tensor&>(object);
   const Layout& layout = tensor.layout();
   if (!layout.is_compact()) throw Error(Errc::invalid_argument, "copies take tensors without gaps only");
-  return tensor.buffer().slice(layout.byte_offset, layout.bytes_needed() - layout.byte_offset);
+  const auto bytes = static_cast<std::size_t>(layout.elements()) * layout.dtype.bytes();
+  return tensor.buffer().slice(bytes == 0 ? 0 : layout.byte_offset, bytes);
 }
 
 void copy_from(const Buffer& self, nb::handle source, const Stream& stream, const Int& src_offset,
@@ -139,16 +140,17 @@ nb::bytes contents_of(const Buffer& self) {
     without_gil([&] { std::memcpy(bytes.data(), src.host_data(), bytes.size()); });
     return out;
   }
-  const Stream stream = without_gil([&] {
+  const auto [stream, copied] = without_gil([&] {
     Stream made{src.device()};
     src.order_after_uses(made);
     src.copy_to(bytes, made);
-    return made;
+    Event end = made.record();
+    return std::pair(std::move(made), std::move(end));
   });
   try {
-    wait_for(stream.record(), std::nullopt);
+    wait_for(copied, std::nullopt);
   } catch (const nb::python_error&) {  // Ctrl-C: `out` must outlive the copy
-    without_gil([&] { stream.synchronize(); });
+    without_gil([&on = stream] { on.synchronize(); });
     throw;
   }
   return out;
@@ -162,7 +164,12 @@ void close(Buffer& self, const Stream* stream) {
   if (!stream && last.size() <= little)
     last.close();
   else
-    without_gil([&] { stream ? last.close(*stream) : last.close(); });
+    try {
+      without_gil([&] { stream ? last.close(*stream) : last.close(); });
+    } catch (...) {  // the buffer is still open
+      self = std::move(last);
+      throw;
+    }
   make_pending_calls();
 }
 

@@ -156,7 +156,7 @@ Tensor from_dlpack(nb::handle object, nb::handle stream) {
     if (auto tensor = exchange(object, stream)) return std::move(*tensor);
   const Consumer consumer = consumer_for(stream, on_host ? DlpackDevice{kDLCPU, 0} : device_of(object));
   const nb::object capsule = capsule_from(object, consumer.handle);
-  if (consumer.producer_side) consumer.stream.wait(consumer.producer_side->record());
+  if (consumer.producer_side) without_gil([&] { consumer.stream.wait(consumer.producer_side->record()); });
   return adopt(capsule, consumer.stream);
 }
 

@@ -42,7 +42,7 @@ std::uint64_t commit(SetWriter& writer, nb::dict tensors, const Stream& stream, 
       writer.discard();
       for (const auto& [name, tensor] : all) writer.add(name, tensor, stream);
     });
-    wait_for(stream.record(), patience);
+    wait_for(without_gil([&] { return stream.record(); }), patience);
     return without_gil([&] { return writer.commit(patience.all()); });
   } catch (...) {
     without_gil([&] { writer.discard(); });
@@ -55,20 +55,8 @@ void remove(SetWriter& writer, std::optional<double> timeout) {
   without_gil([&] { writer.remove(patience.all()); });
 }
 
-ipc::HeldSet open(SetReader& reader, const Stream& stream, const Patience& patience, std::uint64_t newer_than) {
-  for (;;) {
-    const auto now = patience.left(Patience::slice);
-    try {
-      return without_gil([&] { return reader.open(stream, now, newer_than); });
-    } catch (const Error& error) {
-      if (error.code() != Errc::timed_out || patience.is_over()) throw;
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
-}
-
 nb::tuple open_set(SetReader& reader, const Stream& stream, std::optional<double> timeout, std::uint64_t newer_than) {
-  ipc::HeldSet set = open(reader, stream, Patience(timeout), newer_than);
+  ipc::HeldSet set = attempt_with(Patience(timeout), [&](milliseconds t) { return reader.open(stream, t, newer_than); });
   nb::dict tensors;
   for (auto& [name, tensor] : set.tensors) tensors[nb::str(name.data(), name.size())] = nb::cast(std::move(tensor));
   return nb::make_tuple(set.epoch, std::move(tensors));

@@ -46,16 +46,7 @@ void make_server(Server* self, nb::handle path, std::vector<std::uint32_t> users
 
 // Asks in slices, so that Ctrl-C ends the wait. No news is lost between two of them.
 News next(Subscription& subscription, std::optional<double> timeout) {
-  const Patience patience(timeout);
-  for (;;) {
-    const auto now = patience.left(Patience::slice);
-    try {
-      return without_gil([&] { return subscription.next(now); });
-    } catch (const Error& error) {
-      if (error.code() != Errc::timed_out || patience.is_over()) throw;
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
+  return attempt_with(Patience(timeout), [&](milliseconds now) { return subscription.next(now); });
 }
 
 void bind_values(nb::module_& ipc) {

@@ -20,10 +20,14 @@ struct PendingCall {
 std::atomic<PendingCall*> pending{nullptr};
 
 /// The stable ABI has no name for this question. Every Python answers it so far; without an answer, calls are made
-/// later.
+/// later. PyGILState_Check() answers yes to everybody once there has been a second interpreter.
 bool holds_the_gil() noexcept {
-  static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
-  return check && check() != 0;
+  static const auto current = [] {
+    void* const known = dlsym(RTLD_DEFAULT, "PyThreadState_GetUnchecked");  // since 3.13
+    return reinterpret_cast<PyThreadState* (*)()>(known ? known : dlsym(RTLD_DEFAULT, "_PyThreadState_UncheckedGet"));
+  }();
+  PyThreadState* const mine = current ? PyGILState_GetThisThreadState() : nullptr;
+  return mine && current() == mine;
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ nb::object copy_to(const Tensor& self, nb::object target, const Stream& stream) 
 
 std::span<const std::byte> bytes_of(const Tensor& array) {
   const Layout& layout = array.layout();
-  return {array.buffer().host_data() + layout.byte_offset, layout.bytes_needed() - layout.byte_offset};
+  const auto elements = static_cast<std::size_t>(layout.elements());
+  return {array.buffer().host_data() + layout.byte_offset, elements * layout.dtype.bytes()};
 }
 
 Tensor complete_rows(const Tensor& array) {

@@ -36,6 +36,15 @@ def test_zero_bytes(memory):
     assert not buffer.is_closed
 
 
+def test_tensors_without_elements(memory):
+    """Wherever they begin: zero bytes do nothing."""
+    buffer, other = memory.filled(64, 1), memory.filled(64, 2)
+    for empty in (buffer.view("uint8", (0,), byte_offset=16), buffer.view("uint8")[4:8][2:2]):
+        other.copy_from(empty, stream=memory.stream, dst_offset=64)
+        other.copy_to(empty, stream=memory.stream, src_offset=64)
+    assert memory.bytes_of(buffer) + memory.bytes_of(other) == b"\x01" * 64 + b"\x02" * 64
+
+
 @pytest.mark.parametrize("alignment", [1, 256, 4096])
 def test_alignment(memory, alignment):
     buffer = memory.resource.allocate(10, stream=memory.stream, alignment=alignment)

@@ -125,3 +125,42 @@ def test_subinterpreters_are_refused():
     )
     assert done.returncode == 0, done.stderr
     assert "interpreter" in done.stdout or "once" in done.stdout, done.stdout
+
+
+def test_owners_end_under_the_gil_also_after_another_interpreter():
+    """Python itself cannot say any more who has the GIL."""
+    done = run(
+        """
+        import ctypes, threading, time
+        import weir
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            import _interpreters as interpreters
+        interpreters.destroy(interpreters.create())
+        ended = []
+
+        class Owner:
+            def __init__(self, memory):
+                self.memory = memory
+
+            def __del__(self):
+                ended.append(threading.current_thread() is threading.main_thread())
+
+        stream = weir.Stream(weir.host_device())
+        memory = (ctypes.c_char * (32 << 20))()
+        source = weir.make_resource(weir.host_device()).allocate(32 << 20, stream=stream)
+        for count in range(20):
+            owner = Owner(memory)
+            buffer = weir.Buffer.from_handle(weir.host_device(), ctypes.addressof(memory), len(memory), owner, stream=stream)
+            del owner
+            buffer.copy_from(source, stream=stream)
+            buffer.close()
+            deadline = time.monotonic() + 30
+            while len(ended) == count and time.monotonic() < deadline:
+                sum(range(1000))
+        print(ended)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{[True] * 20}\n", done.stdout

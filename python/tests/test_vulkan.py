@@ -2,9 +2,11 @@
 """A Vulkan device of an application, adopted."""
 
 import ctypes
+import faulthandler
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -150,6 +152,64 @@ def test_many_threads_on_one_queue(application):
         thread.join()
     assert seen == [True] * 20 and len(lock.threads) > 1
     del buffer, resource, stream
+    gc.collect()
+    weir.vulkan.release(device)
+
+
+@pytest.mark.parametrize("end", ["buffer", "close", "stream", "commit"])
+def test_what_ends_while_another_thread_has_the_queue(application, end, tmp_path):
+    """The lock of the queue needs the GIL, which whoever gives up memory has."""
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, threading.Lock())]))
+    resource, stream = weir.make_resource(device), weir.Stream(device)
+    stops = threading.Event()
+
+    def work(on):
+        buffer = weir.make_resource(device).allocate(4096, stream=on)
+        while not stops.is_set():
+            for _ in range(8):  # a queue has no bound
+                buffer.fill(1, stream=on)
+                on.flush()
+            on.synchronize()
+
+    def commit(holder=[]):
+        if not holder:
+            path = str(tmp_path / "holder")
+            holder.append(subprocess.Popen([sys.executable, "-m", "weir", "hold", path], stdout=subprocess.PIPE))
+            holder[0].stdout.readline()
+            on_host = weir.Stream(weir.host_device())
+            holder.append(weir.make_shared_resource().allocate(64, stream=on_host).view("uint8"))
+            holder.append(weir.ipc.SetWriter(path, "set"))
+        holder[2].commit({"tensor": holder[1]}, stream=stream)
+        return holder
+
+    streams = [stream, stream] if end == "commit" else [weir.Stream(device) for _ in range(2)]
+    threads = [threading.Thread(target=work, args=(on,), daemon=True) for on in streams]
+    faulthandler.dump_traceback_later(60, exit=True)  # else the hang would last
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(50 if end == "commit" else 500):
+            if end == "commit":
+                holder = commit()
+                continue
+            buffer = resource.allocate(4096, stream=stream)
+            on = weir.Stream(device) if end == "stream" else stream
+            buffer.fill(2, stream=on)
+            if end == "close":
+                buffer.close()
+            del on, buffer
+            if end == "stream":
+                stream.flush()
+        stops.set()
+        for thread in threads:
+            thread.join()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        if end == "commit":
+            holder[0].kill()
+            holder[0].wait()
+            holder[0].stdout.close()
+    del resource, stream, streams, threads
     gc.collect()
     weir.vulkan.release(device)
 

@@ -98,12 +98,16 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
 Stream take_helper(spi::DeviceState& device) {
   auto& all = cache();
   std::unique_lock lock(all.mutex);
-  auto& helpers = all.devices[&device].helpers;
-  for (std::size_t i = 0; i < helpers.size();) {
-    const Stream candidate = helpers[i];
+  for (std::size_t i = 0;;) {
+    const auto of_device = all.devices.find(&device);
+    if (of_device == all.devices.end() || i >= of_device->second.helpers.size()) break;
+    const Stream candidate = of_device->second.helpers[i];
     lock.unlock();
     const bool idle = candidate.state().reached(candidate.state().position());
     lock.lock();
+    const auto now = all.devices.find(&device);
+    if (now == all.devices.end()) break;  // another thread had them forgotten
+    auto& helpers = now->second.helpers;
     const auto found = std::find(helpers.begin(), helpers.end(), candidate);
     if (found == helpers.end()) continue;  // another thread took it
     if (idle) {

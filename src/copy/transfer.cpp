@@ -167,8 +167,16 @@ void staged_piece(const CopyPlan& plan, Ends ends, PlacedRegion piece, const Str
 }
 
 template <class Piece>
-void in_pieces(std::size_t bytes, Piece&& piece) {
-  for (std::size_t done = 0; done < bytes; done += staging_piece) piece(done, std::min(staging_piece, bytes - done));
+void in_pieces(std::size_t bytes, std::size_t most, Piece&& piece) {
+  for (std::size_t done = 0; done < bytes; done += most) piece(done, std::min(most, bytes - done));
+}
+
+// Return whether the host has some of these bytes in as many bytes of `place`.
+bool lie_in(std::span<const std::byte> bytes, const Location& place) {
+  if (!place.segment->host) return false;
+  const std::byte* const begin = place.segment->host + place.offset;
+  const std::less<> before;
+  return before(begin, bytes.data() + bytes.size()) && before(bytes.data(), begin + bytes.size());
 }
 
 Place plus(const Place& place, std::size_t bytes) { return {place.block, place.offset + bytes}; }
@@ -254,7 +262,8 @@ void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream&
   }
   const auto end = seen_from(stream, dst.segment());
   auto& owner = end.reached ? stream.state().device() : *dst.segment().device;
-  in_pieces(src.size(), [&](std::size_t done, std::size_t size) {
+  // The stream may write a piece before the next one is read.
+  in_pieces(src.size(), lie_in(src, at(dst)) ? src.size() : staging_piece, [&](std::size_t done, std::size_t size) {
     const Staging staging(owner, size, stream);
     const Place from = staging.place();
     copy_host(at(from), src.subspan(done, size));
@@ -269,7 +278,7 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
   }
   const auto end = seen_from(stream, src.segment());
   auto& owner = end.reached ? stream.state().device() : *src.segment().device;
-  in_pieces(dst.size(), [&](std::size_t done, std::size_t size) {
+  in_pieces(dst.size(), staging_piece, [&](std::size_t done, std::size_t size) {
     const Staging staging(owner, size, stream);
     const Place to = staging.place();
     on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(to, plus(src, done), size, s); });

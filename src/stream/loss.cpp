@@ -59,8 +59,17 @@ void StreamState::lose_if_gone(const std::exception_ptr& error) noexcept {
   if (says_gone(error)) lose(error);
 }
 
+// While a thread has the turn, which may be this one, nothing is reported: the user's sink may call this stream.
 void StreamState::lose(std::exception_ptr error) noexcept {
-  if (become_lost(error)) report_lost();
+  if (!become_lost(error)) return;
+  {
+    const Lock lock(mutex_);
+    if (inside_) {
+      unreported_ = true;
+      return;
+    }
+  }
+  report_lost();
 }
 
 // Return false when the timeline was lost before.

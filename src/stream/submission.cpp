@@ -136,6 +136,7 @@ void StreamState::end_turn(Lock& lock) noexcept {
     newly_lost = refused && says_gone(refused) && become_lost(refused);
     lock.lock();
   }
+  newly_lost = std::exchange(unreported_, false) || newly_lost;
   inside_ = false;
   ++turn_;
   changed_.notify_all();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host bytes in and out: when they are read, when they are written, where they may lie.
 
+#include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <thread>
 
 #include "fixture.hpp"
 
@@ -74,6 +77,20 @@ TEST_P(HostSpans, LargerThanAnyStagingPiece) {
   Buffer buffer = resource->allocate(expected.size(), stream);
   buffer.copy_from(expected, stream);
   EXPECT_BYTES(read(buffer, stream), expected);
+}
+
+// The stream gets to the first bytes while the last ones are still to be read.
+TEST_P(HostSpans, OfTheBufferItself) {
+  constexpr std::size_t whole = 13U << 20U, shift = 4U << 20U;
+  for (const int milliseconds : {-1, 0, 2}) {
+    Bytes expected = pattern(whole, 9);
+    Buffer buffer = filled(expected);
+    if (!buffer.host_data()) GTEST_SKIP() << "the host does not reach this memory";
+    std::memmove(expected.data() + shift, expected.data(), whole - shift);
+    if (milliseconds >= 0) stream.call([=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+    buffer.copy_from({buffer.host_data(), whole - shift}, stream, shift);
+    EXPECT_BYTES(read(buffer, stream), expected) << milliseconds << " ms";
+  }
 }
 
 TEST_P(HostSpans, MustFit) {

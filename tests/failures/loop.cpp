@@ -126,18 +126,6 @@ Leftovers leftovers(const Stage& stage, Injector& injector) {
   return left;
 }
 
-// Each round waits for the ends of the library's threads.
-class ShortLinger {
- public:
-  ShortLinger() : before_(detail::linger.exchange(std::chrono::milliseconds{1})) {}
-  ShortLinger(const ShortLinger&) = delete;
-  ShortLinger& operator=(const ShortLinger&) = delete;
-  ~ShortLinger() { detail::linger = before_; }
-
- private:
-  const std::chrono::milliseconds before_;
-};
-
 class Loop {
  public:
   Loop(const Scenario& scenario, const Stage& stage, Injector& injector)
@@ -179,9 +167,8 @@ class Loop {
     const Outcome outcome = outcome_of(scenario_, stage_);
     injector_.settle();
     const auto hit = injector_.disarm();
-    // A library thread on which the call failed has reported that by the time it ends.
     if (hit) {
-      EXPECT_TRUE(eventually([] { return threads() == 0; })) << describe_threads();
+      EXPECT_TRUE(threads_end()) << describe_threads();
     }
     const auto reports = take_reports();
     if (!hit) {
@@ -235,7 +222,7 @@ class Loop {
   }
 
   void accept_what_is_left() {
-    EXPECT_TRUE(eventually([] { return threads() == 0; })) << describe_threads();
+    EXPECT_TRUE(threads_end()) << describe_threads();
     before_ = leftovers(stage_, injector_);
     before_.threads = 0;
   }
@@ -277,6 +264,13 @@ void settle_core(const Device& device) {
       detail::drain_releases(each.state());
     }
   }
+}
+
+ShortLinger::ShortLinger() : before_(detail::linger.exchange(std::chrono::milliseconds{1})) {}
+ShortLinger::~ShortLinger() { detail::linger = before_; }
+
+bool threads_end() {
+  return eventually([] { return threads() == 0; });
 }
 
 bool eventually(bool (*holds)(const void*), const void* context) {

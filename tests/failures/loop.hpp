@@ -3,6 +3,7 @@
 // Runs a scenario with its first fallible call failing, then its second, and so on. Each time: the error or a report
 // names the call, nothing is left behind, and the same scenario works afterwards.
 
+#include <chrono>
 #include <iosfwd>
 #include <string>
 
@@ -25,6 +26,22 @@ void PrintTo(const Scenario& scenario, std::ostream* out);
 
 /// What weir's own threads and caches hold for the stage's device and the host goes. For Injector::settle.
 void settle_core(const Device& device);
+
+/// While one exists, the library's threads end a moment after their work.
+class ShortLinger {
+ public:
+  ShortLinger();
+  ShortLinger(const ShortLinger&) = delete;
+  ShortLinger& operator=(const ShortLinger&) = delete;
+  ~ShortLinger();
+
+ private:
+  const std::chrono::milliseconds before_;
+};
+
+/// Wait for the library's threads to end. By then they have reported what failed on them. Return false after a time
+/// limit.
+bool threads_end();
 
 /// Whether `holds` becomes true. For what other threads let go of a moment after the point that they made is reached:
 /// there is no event for that. Gives up when something is certainly wrong.

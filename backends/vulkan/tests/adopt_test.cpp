@@ -10,6 +10,7 @@
 #include "random_layouts.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
+#include "weir/current_resource.hpp"
 #include "weir/ipc.hpp"
 #include "weir/tensor.hpp"
 
@@ -66,6 +67,29 @@ TEST_F(Adoption, ReleaseRefusesWhileBuffersLive) {
   EXPECT_ERROR(vulkan::release(device()), Errc::invalid_argument, "1 buffers and 1 streams");
   buffer.fill(std::byte{1}, stream);  // nothing has changed
   stream.synchronize();
+}
+
+TEST_F(Adoption, ARefusedReleaseLeavesWhatAStreamHasRecorded) {
+  const Stream stream{device()};
+  const auto resource = make_readback_resource(device());
+  Buffer from = resource->allocate(24, stream), to = resource->allocate(24, stream);
+  const std::vector<std::uint32_t> numbers{1, 2, 3, 4, 5, 6};
+  from.copy_from(std::as_bytes(std::span(numbers)), stream);
+  Tensor target = to.view(u32, {3, 2});
+  target.copy_from(from.view(u32, {2, 3}).transpose(), stream);  // by a shader
+  EXPECT_ERROR(vulkan::release(device()), Errc::invalid_argument, "1 streams");
+  stream.synchronize();
+  const auto seen = target.span<const std::uint32_t>();
+  EXPECT_EQ(std::vector(seen.begin(), seen.end()), (std::vector<std::uint32_t>{1, 4, 2, 5, 3, 6}));
+}
+
+TEST_F(Adoption, TheDefaultPoolDoesNotKeepTheDevice) {
+  {
+    const Stream stream{device()};
+    Buffer buffer = current_resource(device())->allocate(64, stream);
+    buffer.fill(std::byte{1}, stream);
+  }
+  give_back();
 }
 
 TEST_F(Adoption, ReleaseWaitsForPendingWork) {

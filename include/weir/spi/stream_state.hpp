@@ -227,7 +227,7 @@ class StreamState {
 
   /// Say that everything up to `value` is complete; for back halves that know this without being asked.
   void complete(std::uint64_t value) noexcept;
-  /// End the timeline: every later call fails with this error, which is reported once.
+  /// End the timeline: every later call fails with this error. It is reported once, without locks and turns.
   void lose(std::exception_ptr error) noexcept;
 
  private:
@@ -313,6 +313,7 @@ class StreamState {
   sync::Plain<std::uint64_t> turn_ = 0;       // ticket of the thread that may be inside the first group
   sync::Plain<std::uint64_t> next_turn_ = 0;  // ticket for the next thread that asks
   sync::Plain<bool> inside_ = false;          // a thread is inside the first group
+  sync::Plain<bool> unreported_ = false;      // the timeline was lost meanwhile, which that thread is to report
   sync::Plain<bool> worker_ = false;          // a worker thread exists
   sync::Plain<bool> mark_wanted_ = false;     // a mark was asked for while another thread had the turn
   bool forking_ = false;                      // a fork waits for the turn

@@ -94,25 +94,27 @@ void Quarantine::look_at_poison(Owned guarded) noexcept {
 }
 
 void Quarantine::look(Owned guarded, const Places& places, bool poison, void (Quarantine::*next)(Owned) noexcept) {
-  spi::Segment& segment = *guarded->block->segment;
-  if (out_of_sight(segment)) return give_back(std::move(guarded));
-  if (!guarded->on_host()) {
-    try {
-      return look_on_device(guarded, places, poison, next);
-    } catch (const std::exception& why) {
-      return give_back_unseen(std::move(guarded), why);
-    }
+  if (out_of_sight(*guarded->block->segment)) return give_back(std::move(guarded));
+  try {
+    if (!guarded->on_host()) return look_on_device(guarded, places, poison, next);
+    look_on_host(*guarded, places, poison);
+  } catch (const std::exception& why) {
+    return give_back_unseen(std::move(guarded), why);
   }
-  const auto offset = guarded->block->offset;
+  (this->*next)(std::move(guarded));
+}
+
+void Quarantine::look_on_host(const Guarded& guarded, const Places& places, bool poison) {
+  spi::Segment& segment = *guarded.block->segment;
+  const auto offset = guarded.block->offset;
   for (const Expected& place : places) {
     if (place.bytes == 0) continue;
     segment.before_host_read(offset + place.begin, place.bytes);
-    judge(*guarded, place, {segment.host + offset + place.begin, place.bytes});
+    judge(guarded, place, {segment.host + offset + place.begin, place.bytes});
   }
   if (poison) {
-    fill_host({&segment, offset}, guarded->total(), std::to_integer<std::uint64_t>(closed_byte), 1);
+    fill_host({&segment, offset}, guarded.total(), std::to_integer<std::uint64_t>(closed_byte), 1);
   }
-  (this->*next)(std::move(guarded));
 }
 
 // Copy and fill on a helper stream, which no user waits for. Nothing else uses the memory.
@@ -139,7 +141,11 @@ void Quarantine::look_on_device(Owned& guarded, const Places& places, bool poiso
   recycle_helper(std::move(helper));
   after({{spi::Kept(*end.timeline()), end.value()}}, guarded, [copy, places, stream, next](Quarantine& self, Owned one) {
     const bool lost = stream.state().lost() || out_of_sight(*one->block->segment);
-    if (!lost) self.judge_copy(*one, places, *copy);
+    try {
+      if (!lost) self.judge_copy(*one, places, *copy);
+    } catch (const std::exception& why) {
+      return self.give_back_unseen(std::move(one), why);
+    }
     try {
       recycle_staging(std::move(*copy), stream);
     } catch (const std::exception&) {  // then the copy is closed instead
@@ -148,7 +154,7 @@ void Quarantine::look_on_device(Owned& guarded, const Places& places, bool poiso
   });
 }
 
-void Quarantine::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept {
+void Quarantine::judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) {
   const spi::Block& block = *copy.block();
   block.segment->before_host_read(block.offset, copy.size());
   const std::byte* at = block.segment->host + block.offset;

@@ -70,10 +70,11 @@ class Quarantine : public std::enable_shared_from_this<Quarantine> {
   /// Check the places, fill the allocation with poison if `poison` is set, then call `next`. All of it happens at once
   /// where the host reaches the memory.
   void look(Owned guarded, const Places& places, bool poison, void (Quarantine::*next)(Owned) noexcept);
+  void look_on_host(const Guarded& guarded, const Places& places, bool poison);
   void look_on_device(Owned& guarded, const Places& places, bool poison,
                       void (Quarantine::*next)(Owned) noexcept);
   void judge(const Guarded& guarded, const Expected& place, std::span<const std::byte> bytes) noexcept;
-  void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy) noexcept;
+  void judge_copy(const Guarded& guarded, const Places& places, const Buffer& copy);
   void keep(Owned guarded) noexcept;
   void give_back(Owned guarded) noexcept;
   template <class Action>

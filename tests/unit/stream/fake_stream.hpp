@@ -57,6 +57,8 @@ class FakeStream final : public spi::StreamState {
     broken_ = std::make_exception_ptr(Error(Errc::device_lost, "broken by hand"));
     changed_.notify_all();
   }
+  /// As a back half does that finds the device gone.
+  void lose_by_hand() noexcept { lose(std::make_exception_ptr(Error(Errc::device_lost, "lost by hand"))); }
   [[nodiscard]] bool overlapped() const { return overlapped_; }
 
   static spi::Op fill() { return spi::FillOp{{}, 1, 0, 1}; }

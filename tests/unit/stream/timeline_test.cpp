@@ -195,6 +195,29 @@ TEST(StreamState, LostOnesSaySoOnceAndThrowEverAfter) {
   EXPECT_NE(reports[0].message.find("broken by hand"), std::string::npos) << reports[0].message;
 }
 
+// A stream that its back half loses inside of a call is reported after that call, so that the sink may call the stream.
+TEST(StreamState, TheSinkMayCallTheStreamThatItIsToldOf) {
+  static FakeStream* lost;
+  static std::atomic<int> refused;
+  refused = 0;
+  FakeStream::Behaviour behaviour;
+  behaviour.on_mark = [] { lost->lose_by_hand(); };
+  const Fake s(behaviour);
+  lost = s.operator->();
+  const auto before = set_failure_sink([](const Failure&) noexcept {
+    try {
+      lost->put(FakeStream::fill());
+    } catch (const Error&) {
+      ++refused;
+    }
+  });
+  s->put(FakeStream::fill());
+  EXPECT_FALSE(s->reached(s->position()));
+  (void)set_failure_sink(before);
+  EXPECT_TRUE(s->lost());
+  EXPECT_EQ(refused, 1);
+}
+
 TEST(StreamState, AHostWaitThatFindsTheDeviceBrokenReturnsLost) {
   const Fake s;
   s->put(FakeStream::fill());

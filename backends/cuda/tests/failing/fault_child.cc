@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "driver.hpp"
+#include "loop.hpp"
 #include "modelled_driver.hpp"
 #include "native_scenarios.hpp"
 #include "sink.hpp"
@@ -97,6 +98,7 @@ std::optional<Device> first_gpu(std::string& reason) {
 }
 
 int cold(const test::Scenario& scenario, std::size_t nth, std::size_t code, std::size_t& codes) {
+  const test::ShortLinger threads_end_soon;
   Judge judge(std::string(scenario.name) + ", first call " + std::to_string(nth));
   setenv("FAILING_CUDA_CALL", (std::to_string(nth) + "," + std::to_string(code)).c_str(), 1);
   std::string told;
@@ -109,6 +111,7 @@ int cold(const test::Scenario& scenario, std::size_t nth, std::size_t code, std:
   FailingCuda injector;
   injector.settle();
   const auto hit = injector.disarm();
+  if (hit) judge.expect(test::threads_end(), "the library's threads do not end");
   if (!hit) {
     judge.expect(!first.thrown, "although nothing failed: " + first.text);
     const int verdict = judge.verdict();
@@ -128,6 +131,7 @@ int cold(const test::Scenario& scenario, std::size_t nth, std::size_t code, std:
 }
 
 int fault(const test::Scenario& scenario, std::size_t nth) {
+  const test::ShortLinger threads_end_soon;
   Judge judge(std::string(scenario.name) + ", a fault at call " + std::to_string(nth));
   std::string reason;
   const Device gpu = first_gpu(reason).value();
@@ -141,6 +145,7 @@ int fault(const test::Scenario& scenario, std::size_t nth) {
   injector.settle();
   const auto hit = injector.disarm();
   if (!hit) return judge.verdict() == ok ? not_reached : wrong;
+  judge.expect(test::threads_end(), "the library's threads do not end");
   judge.name(", " + hit->call);
   judge.expect(first.sane, first.text);
   const std::string told = first.text + all_reports();
