@@ -3,16 +3,17 @@
 
 #include <utility>
 
+#include "ipc/connected_socket.hpp"
 #include "weir/spi/fork_link.hpp"
-#include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail {
 
-/// A socket of this process alone. A forked child closes its copy, which would keep the other end from noticing the end
-/// of the parent.
+/// A connection of this process alone. A forked child closes its copy, which would keep the other end from noticing the
+/// end of the parent.
 class OwnSocket {
  public:
-  explicit OwnSocket(spi::UniqueFd socket) noexcept : socket_(std::move(socket)) {}
+  explicit OwnSocket(spi::UniqueFd socket) noexcept : OwnSocket(ConnectedSocket(std::move(socket))) {}
+  explicit OwnSocket(ConnectedSocket socket) noexcept : socket_(std::move(socket)) {}
   OwnSocket(const OwnSocket&) = delete;
   OwnSocket& operator=(const OwnSocket&) = delete;
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
@@ -20,10 +21,10 @@ class OwnSocket {
  private:
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) socket_.reset();
+    if (moment == spi::ForkMoment::child) socket_.leave_to_parent();
   }
 
-  spi::UniqueFd socket_;
+  ConnectedSocket socket_;
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 

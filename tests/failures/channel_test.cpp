@@ -16,6 +16,7 @@
 #include "ipc/packets.hpp"
 #include "loop.hpp"
 #include "sink.hpp"
+#include "weir/channel.hpp"
 #include "weir/memory_resource.hpp"
 
 namespace weir::test {
@@ -44,6 +45,43 @@ class Observer final : public LinkObserver {
  private:
   FailingAllocations& injector_;
 };
+
+// Whatever failed, the connection serves as if the call had not been made.
+TEST(SendWithoutMemory, CanBeRepeated) {
+  FailingAllocations injector(host_device());
+  const Stream stream(host_device());
+  const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  std::size_t refused = 0;
+  bool more = true;
+  for (std::size_t nth = 1; more; ++nth) {
+    ASSERT_LT(nth, most);
+    auto [mine, theirs] = ipc::Channel::make_sockets();
+    ipc::Channel here(std::move(mine)), there(std::move(theirs));
+    const Buffer known = resource->allocate(8, stream), fresh = resource->allocate(16, stream);
+    here.send(known, stream);
+    (void)there.receive(stream);
+    injector.arm(nth, 0);
+    bool sent = false;
+    try {
+      here.send(fresh, stream);
+      sent = true;
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    } catch (const Error&) {
+      ++refused;
+    }
+    more = injector.disarm().has_value();
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    if (!sent) {
+      EXPECT_NO_THROW(here.send(fresh, stream));
+    }
+    std::size_t got = 0;
+    EXPECT_NO_THROW(got = there.receive(stream, std::chrono::seconds{30}).buffer.size());
+    EXPECT_EQ(got, 16U);
+    (void)take_reports();
+  }
+  EXPECT_GE(refused, 3U);
+}
 
 class ChannelWithoutMemory : public testing::Test {
  protected:

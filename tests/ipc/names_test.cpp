@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors by name: server and client in this process, and one of them in another.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -10,6 +14,7 @@
 
 #include "fixture.hpp"
 #include "folder.hpp"
+#include "gate.hpp"
 #include "rounds.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
@@ -262,6 +267,52 @@ TEST_P(NamedTensors, AKilledServerIsNoticedAndReplaced) {
   EXPECT_ERROR(Client(path, limit), Errc::peer_gone, "there is no server");
   Server server(path);  // takes the place of the dead one
   EXPECT_TRUE(Client(path, limit).list("*", limit).empty());
+}
+
+// What an earlier call asked for and gave up goes back without being waited for.
+TEST(Names, AQuestionThatWasGivenUpHoldsUpNobodysStream) {
+  const Folder folder;
+  const Stream held(host_device()), stream(host_device());
+  const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  const Buffer slow = resource->allocate(64, stream), fast = resource->allocate(64, stream);
+  Gate gate;
+  gate.hold(held);
+  Server server(folder / "server");
+  server.publish("slow", slow, held);
+  server.publish("fast", fast, stream);
+  Client client(server.path());
+  EXPECT_ERROR(client.get("slow", stream, 0ms), Errc::timed_out, "");
+  (void)client.get("fast", stream, limit);
+  stream.synchronize();  // for ever, if it is behind the gate
+  gate.open();
+}
+
+// A thread of the parent may be inside a call when the process forks.
+TEST(Names, AChildIsToldThatItHasNoServer) {
+  const Folder folder;
+  const Stream stream(host_device());
+  const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  const Buffer buffer = resource->allocate(64, stream);
+  Server server(folder / "server");
+  Client client(server.path());
+  std::atomic<bool> ends{false};
+  Thread publishes([&] {
+    while (!ends) server.publish("a", buffer, stream);
+  });
+  constexpr unsigned certainly_hung = 20;  // seconds
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(certainly_hung);
+      const bool told = fails_with([&] { (void)server.names(); }, Errc::unsupported, "parent") &&
+                        fails_with([&] { (void)client.subscribe("*"); }, Errc::unsupported, "parent");
+      ::_exit(told ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ends = true;
 }
 
 }  // namespace

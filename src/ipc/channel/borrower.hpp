@@ -52,7 +52,8 @@ class Borrower {
   }
   /// A grant arrived. Return its segment.
   [[nodiscard]] Memory& arrive(const Grant& grant) {
-    if (arrived_ == window_) violated("more than " + std::to_string(window_) + " buffers");
+    if (arrived_ + (to_credit_ - told_credit_) >= window_)  // what is being told, the peer may know
+      violated("more than " + std::to_string(window_) + " buffers");
     const auto known = segments_.find(grant.segment);
     if (known == segments_.end()) violated("a buffer of segment " + std::to_string(grant.segment) + ", of which it never told");
     const std::uint64_t all = known->second.memory.size();

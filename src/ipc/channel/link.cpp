@@ -48,7 +48,7 @@ bool Link::inherited() const noexcept { return process_ != fork_generation; }
 // locks are made anew for the thread that forked, which may have done so within a call of the link.
 void Link::fork(spi::ForkMoment moment) noexcept {
   if (moment != spi::ForkMoment::child) return;
-  socket_.reset();
+  socket_.leave_to_parent();
   bell_.reset();
   new (&state_) std::mutex;
   new (&changed_) std::condition_variable;
@@ -67,12 +67,26 @@ void Link::check_peer() const {
   if (peer_closed_) throw Error(Errc::peer_gone, "ipc::Channel: the peer has closed its channel");
 }
 
-ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline) {
+ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline, const Wanted& wanted) {
   check_process();
   auto& preferred = stream.state().device();
+  struct Refused {
+    explicit Refused(Link& of) : link(of) {}
+    Refused(const Refused&) = delete;
+    Refused& operator=(const Refused&) = delete;
+    ~Refused() {
+      if (some) link.pay_debts();
+    }
+    Link& link;
+    bool some = false;
+    Dropped dropped;
+  } refused(*this);  // ends without the lock
   Lock lock(state_);
-  for (;; wait(lock, deadline, false)) {
+  for (Waiting waiting{deadline};; wait(lock, waiting, false)) {
     check_open();
+    for (; wanted && !arrived_.empty() && !wanted(arrived_.front().payload); refused.some = true) {
+      refuse_first(refused.dropped);
+    }
     if (!arrived_.empty()) break;
     check_peer();
   }
@@ -115,6 +129,16 @@ ipc::ChannelStats Link::stats() {
   check_process();
   const Lock lock(state_);
   return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments(), peer_};
+}
+
+void Link::refuse_what_came() {
+  check_process();
+  Dropped dropped;
+  {
+    const Lock lock(state_);
+    refuse_arrived(dropped);
+  }
+  pay_debts();
 }
 
 void Link::ask_who_it_is() noexcept { ask_for_senders(socket_.get(), true); }
@@ -203,11 +227,13 @@ std::uint32_t Link::attend(Reads reads) noexcept {
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
 }
 
-// End a closed connection that nobody here needs. The peer gets back what it has sent and this side has not read.
+// End a closed connection that nobody here needs. The peer gets back what it has sent and this side has not read, and
+// what it has not been told of: a peer that does not read keeps no connection.
 void Link::end_if_unneeded() noexcept {
   Dropped dropped;
   const Lock lock(state_);
-  if (!closed_ || !told_closed_ || lender_.live() + borrower_.held() + borrower_.to_release() != 0) return;
+  if (!closed_ || lender_.live() + borrower_.held() != 0) return;
+  if (!full_ && (!told_closed_ || borrower_.to_release() != 0)) return;
   try {
     check_open();
   } catch (...) {

@@ -20,6 +20,7 @@
 #include "ipc/channel/received_point.hpp"
 #include "ipc/channel/sent_points.hpp"
 #include "ipc/channel/watcher.hpp"
+#include "ipc/connected_socket.hpp"
 #include "memory/lent.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -71,7 +72,12 @@ class Link : public std::enable_shared_from_this<Link> {
   Link& operator=(const Link&) = delete;
 
   std::size_t send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline);
-  [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline);
+  /// What says by the payload whether somebody wants a buffer. Called under a lock.
+  using Wanted = std::function<bool(std::span<const std::byte> payload)>;
+  /// Buffers that are not wanted are given back before they are opened or waited for.
+  [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline, const Wanted& wanted = {});
+  /// Give back all that has been read and nobody has received.
+  void refuse_what_came();
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
   /// Read what has come, without waiting for the peer. A thread that waits in a call is waited for, so this is for
@@ -152,7 +158,11 @@ class Link : public std::enable_shared_from_this<Link> {
   void check_process() const;
   void check_open() const;
   void check_peer() const;
-  void wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket);
+  struct Waiting {
+    const Deadline& deadline;
+    int reads_late = 0;  // after the deadline, something came so often
+  };
+  void wait(Lock& lock, Waiting& waiting, bool for_room_in_socket);
   enum class Came { nothing, packet, large_packet, end };
   void read(Lock& lock, Reads reads) noexcept;
   [[nodiscard]] bool read_some() noexcept;
@@ -162,6 +172,7 @@ class Link : public std::enable_shared_from_this<Link> {
              std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
   void refuse_arrived(Dropped& dropped);
+  void refuse_first(Dropped& dropped);
   void end(std::exception_ptr why, Dropped& dropped) noexcept;
   void end_if_unneeded() noexcept;
   [[nodiscard]] static std::vector<Placed> place(std::span<const Outgoing> buffers);
@@ -184,7 +195,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool ask_watcher() noexcept;
   void owe(Lock& lock) noexcept;
 
-  spi::UniqueFd socket_;
+  ConnectedSocket socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
 

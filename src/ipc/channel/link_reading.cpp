@@ -20,8 +20,9 @@ constexpr std::uint32_t most_window = 65536;
 }  // namespace
 
 // Wait until something has changed. One thread at a time waits at the socket and reads; the others wait for that one.
-// After its time limit, a call still takes what is there.
-void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
+// After its time limit, a call still takes what is there, but not without end: a peer may send ever more.
+void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
+  const Deadline& deadline = waiting.deadline;
   const char* const late = for_room_in_socket ? "the peer does not read" : "nothing came in time";
   const bool reads = !reading_;
   if (!reads && !for_room_in_socket) {
@@ -47,7 +48,7 @@ void Link::wait(Lock& lock, const Deadline& deadline, bool for_room_in_socket) {
     changed_.notify_all();
     watch_again(lock);
   }
-  if (!changed) deadline.check(late);
+  if (!changed || (deadline.over() && ++waiting.reads_late > static_cast<int>(Reads::all))) deadline.check(late);
 }
 
 // See to it that the watcher reads, if it or another thread left the reading to this one. Does so without the lock,
@@ -204,18 +205,20 @@ void Link::end(std::exception_ptr why, Dropped& dropped) noexcept {
   dropped.all_lent = lender_.end();
   dropped.all_foreign = borrower_.end();
   retired_.clear();
-  (void)::shutdown(socket_.get(), SHUT_RDWR);
+  socket_.hang_up();
 }
 
 // Give back what nobody will receive.
 void Link::refuse_arrived(Dropped& dropped) {
-  while (!arrived_.empty()) {
-    borrower_.take();  // nothing behind this needs memory
-    const Arrived& first = arrived_.front();
-    borrower_.opened(first.segment_number);
-    borrower_.end(first.number);
-    dropped.arrived.splice(dropped.arrived.end(), arrived_, arrived_.begin());
-  }
+  while (!arrived_.empty()) refuse_first(dropped);
+}
+
+void Link::refuse_first(Dropped& dropped) {
+  borrower_.take();  // nothing behind this needs memory
+  const Arrived& first = arrived_.front();
+  borrower_.opened(first.segment_number);
+  borrower_.end(first.number);
+  dropped.arrived.splice(dropped.arrived.end(), arrived_, arrived_.begin());
 }
 
 }  // namespace weir::detail::channel

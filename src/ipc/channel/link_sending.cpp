@@ -136,7 +136,8 @@ std::size_t Link::send_some(std::span<const Placed> buffers, bool waits, const S
   std::size_t count = 0;
   {
     Lock lock(state_);
-    for (; !(ended_ || peer_closed_ || closed_) && !peer_takes(buffers.front()); wait(lock, deadline, false)) {}
+    Waiting waiting{deadline};
+    for (; !(ended_ || peer_closed_ || closed_) && !peer_takes(buffers.front()); wait(lock, waiting, false)) {}
     await_turn(lock, deadline);
     sending_ = true;
     try {
@@ -187,6 +188,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Placed> buffers, bool wait
     if (!packet_.has_room(out.payload.size(), buffers[count].files())) break;
     const SharedPlace& place = buffers[count].place;
     const ToldOf segment{place.segment, granted(*place.segment, out.access)};
+    told_now_.reserve(told_now_.size() + 1);
     const auto told = lender_.tell(segment);
     if (told.first) {
       told_now_.push_back(segment);
@@ -274,14 +276,14 @@ void Link::unsent(Dropped& dropped) noexcept {
 void Link::put_on_socket(Lock& lock, const Deadline& deadline) {
   std::array<int, most_files> numbers{};
   std::ranges::transform(files_, numbers.begin(), [](const spi::UniqueFd& file) { return file.get(); });
-  for (;;) {
+  for (Waiting waiting{deadline};;) {
     lock.unlock();
     const auto count = send_composed(std::span(numbers).first(files_.size()));
     const int error = errno;
     lock.lock();
     if (count >= 0) return sent();
     if (error != EAGAIN) fail_socket("sendmsg", error);  // if the peer is gone, what it sent may still be read
-    wait(lock, deadline, true);
+    wait(lock, waiting, true);
     check_open();
     check_peer();
   }

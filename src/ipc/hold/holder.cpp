@@ -34,7 +34,7 @@ using namespace detail::hold;
 using File = spi::StrangerFd;
 
 struct Client {
-  Client(spi::UniqueFd from, Session<File> with) : socket(std::move(from)), session(std::move(with)) {}
+  Client(detail::ConnectedSocket from, Session<File> with) : socket(std::move(from)), session(std::move(with)) {}
   detail::OwnSocket socket;
   Session<File> session;
   bool jammed = false;  // the system has no room for more files on their way
@@ -107,13 +107,14 @@ struct Holder::State {
       return;
     }
     if (!socket) return;
-    if (!options.other_users && !is_same_user(socket.get(), ::geteuid())) return;
+    detail::ConnectedSocket client(std::move(socket));
+    if (!options.other_users && !is_same_user(client.get(), ::geteuid())) return;
     // One more than the limit, so that somebody learns why.
     if (clients.size() > options.connections) return;
     if (clients.size() == options.connections)
-      clients.emplace_back(std::move(socket), Session<File>(store, Refused{Why::connections, options.connections}));
+      clients.emplace_back(std::move(client), Session<File>(store, Refused{Why::connections, options.connections}));
     else
-      clients.emplace_back(std::move(socket), Session<File>(store));
+      clients.emplace_back(std::move(client), Session<File>(store));
   }
 
   /// Report the exception that is being handled, unless it is the client's doing.

@@ -57,6 +57,8 @@ struct Client::State {
   ~State() { close(); }
 
   void check_open() const {
+    if (link->inherited())
+      throw Error(Errc::unsupported, "ipc::Client: the parent of this process has the client");
     if (closed.load()) throw Error(Errc::closed, "ipc::Client: the client is closed");
   }
   void close() noexcept {
@@ -65,7 +67,7 @@ struct Client::State {
     link->close();
   }
   [[nodiscard]] Buffer receive(const Listing& listing, const Stream& stream, const Deadline& deadline);
-  void drop_what_came(const Stream& stream, const Deadline& deadline);
+  void drop_what_came();
 
   const std::string path;
   std::atomic<bool> closed{false};
@@ -76,24 +78,16 @@ struct Client::State {
 
 // Buffers that earlier calls asked for and gave up come first, and go back.
 Buffer Client::State::receive(const Listing& listing, const Stream& stream, const Deadline& deadline) {
-  for (;;) {
-    Parcel parcel = link->receive(stream, deadline);
-    if (!talk.requests().brings(parcel.payload)) {
-      deadline.check("only buffers that earlier calls asked for have come in time");
-      continue;
-    }
-    if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
-    return std::move(parcel.buffer);
-  }
+  const auto wanted = [this](auto payload) { return talk.requests().brings(payload); };
+  Parcel parcel = link->receive(stream, deadline, wanted);
+  if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
+  return std::move(parcel.buffer);
 }
 
 // Make room on the channel.
-void Client::State::drop_what_came(const Stream& stream, const Deadline& deadline) {
+void Client::State::drop_what_came() {
   link->look();
-  while (link->stats().waiting != 0) {
-    (void)link->receive(stream, Deadline(std::chrono::milliseconds{0}));
-    deadline.check("buffers that earlier calls asked for come without end");
-  }
+  link->refuse_what_came();
   link->check();  // else the server's end of the conversation would be all that the caller hears of
 }
 
@@ -134,7 +128,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
   const Turns::Turn turn(state.talking, deadline, busy);
   state.check_open();
   for (;;) {
-    state.drop_what_came(stream, deadline);
+    state.drop_what_came();
     const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
     if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
@@ -183,7 +177,7 @@ struct Subscription::State {
 };
 
 Subscription Client::subscribe(std::string_view pattern, std::chrono::milliseconds timeout) const {
-  if (state_->closed.load()) throw Error(Errc::closed, "ipc::Client: the client is closed");
+  state_->check_open();
   return Subscription(std::make_unique<Subscription::State>(state_->path, checked_pattern(pattern), Deadline(timeout)));
 }
 

@@ -114,6 +114,7 @@ void Host::end_silent() noexcept {
     const Visitor& visitor = *entry.second;
     if (visitor.session().greeted() || now < visitor.must_greet_by()) return false;
     ledger_.leave(visitor.session().client());
+    files_.remove(entry.first);
     return true;
   });
 }
@@ -129,6 +130,7 @@ void Host::answer(int file, std::uint32_t events) noexcept {
     report_own_failure("ipc::Server: a client is cut off");
   }
   const auto client = visitor.session().client();
+  files_.remove(file);  // which is closed later
   visitors_.erase(at);
   ledger_.leave(client);
 }
@@ -150,7 +152,7 @@ void Host::watch_listener(bool wanted) noexcept {
 
 void Host::accept_some() noexcept {
   for (int i = 0; i < at_once; ++i) {
-    spi::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    ConnectedSocket socket(spi::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
     if (!socket) {
       const bool ran_out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (ran_out) watch_listener(false);
@@ -169,7 +171,7 @@ bool Host::may_connect(std::uint32_t user) const noexcept {
   return std::ranges::find(options_.users, user) != options_.users.end();
 }
 
-void Host::admit(spi::UniqueFd socket) {
+void Host::admit(ConnectedSocket socket) {
   const auto refuse = [&](Reason reason, const std::string& text) {
     (void)send_packet(socket.get(), Session::refuse(0, reason, text), {}, false);
   };
@@ -188,6 +190,7 @@ void Host::admit(spi::UniqueFd socket) {
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));
   } catch (...) {
+    files_.remove(file);
     visitors_.erase(file);  // nobody would hear what it says
     ledger_.leave(client);
     throw;

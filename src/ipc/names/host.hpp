@@ -43,7 +43,7 @@ class Host {
   [[nodiscard]] int milliseconds_to_wait() const noexcept;
   void answer(int file, std::uint32_t events) noexcept;
   void accept_some() noexcept;
-  void admit(spi::UniqueFd socket);
+  void admit(ConnectedSocket socket);
   [[nodiscard]] bool may_connect(std::uint32_t user) const noexcept;
   void end_silent() noexcept;
   void watch_listener(bool wanted) noexcept;

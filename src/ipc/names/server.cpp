@@ -52,10 +52,13 @@ struct Server::State {
         directory(options.most_names, options.remembered),
         host(std::make_unique<Host>(path, options, directory, ledger)) {}
 
-  void check_open() const {
+  /// Begin a call on an open server. A child does not take the lock, which a thread of its parent may have had.
+  [[nodiscard]] std::unique_lock<std::mutex> enter() {
     if (process != detail::fork_generation)
       throw Error(Errc::unsupported, "ipc::Server: the parent of this process has the server");
+    std::unique_lock lock(closing);
     if (!host) throw Error(Errc::closed, "ipc::Server: the server is closed");
+    return lock;
   }
 
   const std::string path;
@@ -86,8 +89,7 @@ Server::~Server() {
 std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream, Access asked) {
   constexpr const char* operation = "ipc::Server::publish";
   State& state = *state_;
-  const std::scoped_lock lock(state.closing);
-  state.check_open();
+  const auto entered = state.enter();
   if (!is_name(name) || name.size() > state.most_name_bytes)
     throw Error(Errc::invalid_argument, std::string(operation) + ": a name has 1 to " +
                                             std::to_string(state.most_name_bytes) +
@@ -126,16 +128,14 @@ std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const
 }
 
 bool Server::withdraw(std::string_view name) {
-  const std::scoped_lock lock(state_->closing);
-  state_->check_open();
+  const auto entered = state_->enter();
   const bool was = state_->directory.withdraw(name);
   if (was) state_->host->ring();
   return was;
 }
 
 std::vector<Listing> Server::names() const {
-  const std::scoped_lock lock(state_->closing);
-  state_->check_open();
+  const auto entered = state_->enter();
   std::vector<Listing> all;
   state_->directory.each("*", "", [&](Listing listing) {
     all.push_back(std::move(listing));
@@ -145,8 +145,7 @@ std::vector<Listing> Server::names() const {
 }
 
 ServerStats Server::stats() const {
-  const std::scoped_lock lock(state_->closing);
-  state_->check_open();
+  const auto entered = state_->enter();
   return {state_->directory.size(), state_->ledger.guests()};
 }
 

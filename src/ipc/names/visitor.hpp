@@ -15,7 +15,7 @@ namespace weir::detail::names {
 /// Never waits. Has at most one packet that the client has not taken, and reads nothing before it is gone.
 class Visitor {
  public:
-  Visitor(spi::UniqueFd socket, const Session& session, channel::Clock::time_point must_greet_by) noexcept
+  Visitor(ConnectedSocket socket, const Session& session, channel::Clock::time_point must_greet_by) noexcept
       : socket_(std::move(socket)), session_(session), must_greet_by_(must_greet_by) {}
   ~Visitor();
   Visitor(const Visitor&) = delete;

@@ -210,9 +210,13 @@ TEST(Borrower, KeepsNoMoreThanItSaid) {
   for (int i = 0; i < 3; ++i) (void)borrower.arrive(grant_of(1, 0, 1));
   EXPECT_ERROR(borrower.arrive(grant_of(1, 0, 1)), Errc::corrupt_descriptor, "more than 3 buffers");
   borrower.take();
+  EXPECT_ERROR(borrower.arrive(grant_of(1, 0, 1)), Errc::corrupt_descriptor, "more than 3 buffers") << "not credited";
+  PacketWriter packet;
+  borrower.tell(packet);
   borrower.opened(1);
   borrower.opened(1);  // counts once
-  (void)borrower.arrive(grant_of(1, 0, 1));
+  (void)borrower.arrive(grant_of(1, 0, 1));  // the packet may have been sent by now
+  borrower.told();
   borrower.add(4, {10});
   EXPECT_ERROR(borrower.add(5, {10}), Errc::corrupt_descriptor, "more than 3 segments");
   (void)borrower.retire(2);

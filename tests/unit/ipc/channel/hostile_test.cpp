@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "fds.hpp"
+#include "ipc/channel/link.hpp"
+#include "ipc/channel/links.hpp"
 
 namespace weir::test {
 namespace {
@@ -34,6 +36,27 @@ TEST_F(HostilePeer, ThatIsGoneLeavesWhatItSentBefore) {
   expect_nothing_lent();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(channel_.receive(stream_, time_limit).buffer.size(), 8U);
   EXPECT_ERROR(channel_.receive(stream_, time_limit), Errc::peer_gone, "the other process is gone");
+}
+
+TEST_F(HostilePeer, ThatReadsNothingKeepsNoClosedConnection) {
+  constexpr std::uint32_t window = 4096;
+  auto [mine, theirs] = Channel::make_sockets();
+  const auto link = make_link(std::move(mine), window);
+  Peer far(std::move(theirs));
+  far.greet();
+  const auto wire = honest();
+  const auto file = reserved_memory_file(wire.segment_size);
+  PacketWriter segment;
+  ASSERT_TRUE(segment.add(Segment{1, detail::encode(wire)}));
+  far.say(segment, std::array{file.get()});
+  for (std::uint64_t number = 1; number < window; ++number) {  // more answers than the socket takes
+    PacketWriter packet;
+    ASSERT_TRUE(packet.add(Grant{number, 1, 0, 8, {}, {}}));
+    far.say(packet);
+    (void)link->receive(stream_, Deadline(limit));
+  }
+  link->close();
+  EXPECT_TRUE(far.await_end());
 }
 
 TEST_F(HostilePeer, SaysNothingThatIsNoMessage) {

@@ -88,7 +88,7 @@ TEST(NamesTalkativeServer, BuffersThatNobodyAskedForEndWithTheTimeLimit) {
   ipc::Client client(path, limit);
   server.await();
   const Stream stream(host_device());
-  EXPECT_ERROR(client.get("a", stream, 0ms), Errc::timed_out, "without end");
+  EXPECT_ERROR(client.get("a", stream, 0ms), Errc::timed_out, "in time");
 }
 
 }  // namespace
