@@ -35,10 +35,6 @@ void* address_of(const Buffer& buffer) noexcept {
   return address ? reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)) : buffer.host_data();
 }
 
-void tell(const char* where, const std::string& what) noexcept {
-  report({make_error_code(std::errc::invalid_argument), where, what});
-}
-
 }  // namespace
 
 struct Allocator::State {
@@ -64,8 +60,8 @@ struct Allocator::State {
     Buffer buffer = buffers.take(address, &tag);
     lane = HeldLane::adopt(static_cast<Lane*>(tag));
     if (buffer.is_closed()) {
-      tell("cuda::Allocator::deallocate",
-           "memory that did not come from here, or was given back already, is left as it is");
+      report({make_error_code(std::errc::invalid_argument), "cuda::Allocator::deallocate",
+              "memory that did not come from here, or was given back already, is left as it is"});
     }
     return buffer;
   }
@@ -88,7 +84,7 @@ struct Allocator::State {
       (void)lane.detach();
       const Naming nobody(nullptr, true);
       buffer.close();
-      tell("cuda::Allocator::deallocate", std::to_string(block.size) + " bytes are leaked: " + error.what());
+      report_leak("cuda::Allocator::deallocate", block.size, error.what());
     }
   }
 

@@ -102,7 +102,7 @@ void DriverPool::remember_free(std::uint64_t stream, CUstream native) noexcept {
   constexpr std::size_t few = 32;
   const std::scoped_lock lock(mutex_);
   if (frees_.size() >= std::max(few, most_frees_)) {
-    std::erase_if(frees_, [this](const auto& free) { return is_over(*free.second, gpu_); });
+    std::erase_if(frees_, [this](const auto& free) { return see_if_over(*free.second, gpu_); });
     most_frees_ = 2 * frees_.size();
   }
   auto known = frees_.find(stream);
@@ -130,6 +130,7 @@ void DriverPool::wait_for_frees() noexcept {
     report_failure(waited, "cuEventSynchronize", gpu_);
     return waited == CUDA_SUCCESS || is_last_answer(waited);
   };
+  see_frees();  // nobody else finds those that are taken out next
   PoolFrees frees;
   EventRef own;
   {

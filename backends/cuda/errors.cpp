@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "errors.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <new>
 
 #include "driver.hpp"
@@ -97,6 +99,12 @@ void report_failure(CUresult result, const char* call, const spi::DeviceState& d
   } catch (...) {
     report({code, call, "no memory for the message"});
   }
+}
+
+void report_leak(const char* where, std::size_t bytes, const char* why) noexcept {
+  std::array<char, 512> text{};
+  std::snprintf(text.data(), text.size(), "%zu bytes are leaked: %s", bytes, why);
+  report({make_error_code(std::errc::not_enough_memory), where, text.data()});
 }
 
 }  // namespace weir::cuda

@@ -30,6 +30,9 @@ std::string describe(CUresult result);
 /// errors, which every later call returns too, only the first one is reported.
 void report_failure(CUresult result, const char* call, const spi::DeviceState& device) noexcept;
 
+/// Report that so many bytes are leaked, and why. Takes no memory.
+void report_leak(const char* where, std::size_t bytes, const char* why) noexcept;
+
 namespace detail {
 inline void append(std::string& text, std::string_view part) { text += part; }
 inline void append(std::string& text, const spi::DeviceState& device) { text += device.describe(); }

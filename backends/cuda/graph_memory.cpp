@@ -74,8 +74,7 @@ void GraphMemory::end(bool spares_captures) noexcept {
       if (last) buffer.block()->used(gpu_.whole_context(), *last);
     } catch (const std::exception& error) {
       buffer.block()->owners.fetch_add(1);  // never dropped again
-      report({std::make_error_code(std::errc::not_enough_memory), "cuda::Allocator: the end of a graph",
-              std::to_string(buffer.size()) + " bytes are leaked: " + error.what()});
+      report_leak("cuda::Allocator: the end of a graph", buffer.size(), error.what());
     }
     buffer.close();
   };
@@ -112,10 +111,10 @@ void CUDA_CB Graphs::graph_ended(void* data) noexcept {
   owner->list->forget(owner->id);
   try {
     reaper().run([list = owner->list, memory = owner->memory] { memory->end(list->open.load() != 0); });
-  } catch (const std::exception& error) {
-    static_cast<void>(new std::shared_ptr<GraphMemory>(owner->memory));
+  } catch (const std::exception&) {
+    (void)owner.release();  // it has the memory
     report({std::make_error_code(std::errc::not_enough_memory), "cuda::Allocator: the end of a graph",
-            std::string("its memory is leaked: ") + error.what()});
+            "its memory is leaked: there is no memory or no thread to free it"});
   }
 }
 

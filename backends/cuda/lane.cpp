@@ -74,8 +74,8 @@ void Lane::used(spi::Block& block) {
     touch();
     return block.used(*direct_, direct_->position());  // if the driver refuses the point now, anybody can make it later
   }
-  const Stream user = app();
-  block.used(user.state(), user.state().mark());
+  hand_back();  // by a point of weir's own stream, because the application's context may end with all its events
+  block.used(own.state(), own.state().mark());
 }
 
 void Lane::touch() noexcept {

@@ -158,10 +158,13 @@ void GpuStream::do_mark(std::uint64_t value) {
     if (last_marked_ >= value) return;
   }
   if (app_ && !app_->unmarked.take()) return mark_again(value);
-  EventRef event;
   try {
-    event = events_->take();
+    EventRef event = events_->take();
     record(event->handle);
+    const std::scoped_lock lock(mutex_);
+    if (markers_.size() >= ask_at_) bound_markers();
+    markers_.push_back({value, std::move(event)});
+    last_marked_ = value;
   } catch (const ProcessEnds&) {
     const std::scoped_lock lock(mutex_);
     completed_ = everything;
@@ -170,10 +173,6 @@ void GpuStream::do_mark(std::uint64_t value) {
     if (app_) app_->unmarked.add();
     throw;
   }
-  const std::scoped_lock lock(mutex_);
-  if (markers_.size() >= ask_at_) bound_markers();
-  markers_.push_back({value, std::move(event)});
-  last_marked_ = value;
 }
 
 void GpuStream::record(CUevent event) {

@@ -118,9 +118,10 @@ class PoolResource final : public Pool {
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
   Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
-  Range* last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  Range* last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, Lock& lock, Shortage& shortage);
   void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
   [[nodiscard]] bool awaits_returns(Lock& lock) const;
+  bool await_release(const Wanted& wanted, std::uint64_t released, std::chrono::nanoseconds most, Lock& lock) const;
 
   // grow.cpp
   struct Growing;

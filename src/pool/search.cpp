@@ -7,6 +7,7 @@
 #include "memory/lent.hpp"
 #include "memory/lent_returns.hpp"
 #include "pool/pool_resource.hpp"
+#include "stream/release_queue.hpp"
 
 namespace weir::pool {
 namespace {
@@ -34,11 +35,13 @@ constexpr std::chrono::milliseconds a_moment{1}, some_moments{5};
 Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   Shard& shard = cache.shard;
   note(cache);
+  const auto released =
+      detail::releases_done(upstream_->device().state());  // before anything is found to be too little
   Range* range = cut(shard, wanted, Search::quick);
   if (!range) range = look_and_cut(shard, wanted, lock);
   if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, a_few_streams, lock);
   if (!range) range = grow(shard, wanted, lock, shortage);
-  if (!range) range = last_resort(shard, wanted, lock, shortage);
+  if (!range) range = last_resort(shard, wanted, released, lock, shortage);
   if (!range) return nullptr;
   range->shard = nullptr;
   range->cache = &cache;
@@ -118,8 +121,10 @@ Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::siz
 }
 
 // Try everything that could help at all. Repeat it while the host waits, for at most `patience`, for the work that
-// streams still do with closed memory, and for closed memory that other processes still use.
-Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+// streams still do with closed memory, of other resources, too, and for closed memory that other processes still use.
+Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, Lock& lock,
+                                 Shortage& shortage) {
+  const spi::DeviceState& below = upstream_->device().state();
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
   const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
   const bool may_be_large = pages_ && !wanted.large;
@@ -141,8 +146,11 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
     const auto returns = detail::lent_returns();  // read before anything is looked at
     look_at_all(lock);
     if (Range* const range = try_all()) return range;
-    if (freed != arena_.freed) {  // otherwise upstream has been asked, and nothing has changed
+    const auto released_now = detail::releases_done(below);
+    if (freed != arena_.freed ||
+        released != released_now) {  // otherwise upstream has been asked, and nothing has changed
       freed = arena_.freed;
+      released = released_now;
       if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
       freed = arena_.freed;
     }
@@ -154,7 +162,8 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, Lock& lock,
       lock.unlock();
       detail::wait_for_return(returns, std::min(deadline, Clock::now() + some_moments));  // closes here ring no bell
       lock.lock();
-    } else if (detail::lent_returns() == returns) {
+    } else if (!await_release(wanted, released, std::min<std::chrono::nanoseconds>(left, a_moment), lock) &&
+               detail::lent_returns() == returns) {
       break;
     }
   }
@@ -170,6 +179,17 @@ bool PoolResource::awaits_returns(Lock& lock) const {
   if (!is_exportable() || !detail::may_wait_for_returns()) return false;
   lock.unlock();
   const bool awaits = detail::lent_of(*this).closed_buffers != 0 || detail::some_return();
+  lock.lock();
+  return awaits;
+}
+
+// Wait, no longer than `most`, for memory of the device that others have closed. Return false if there is none, or it
+// would not help.
+bool PoolResource::await_release(const Wanted& wanted, std::uint64_t released, std::chrono::nanoseconds most,
+                                 Lock& lock) const {
+  if (wanted.granules > (limit_ - std::min(limit_, arena_.bytes)) / granule) return false;
+  lock.unlock();
+  const bool awaits = detail::await_release(upstream_->device().state(), released, most);
   lock.lock();
   return awaits;
 }

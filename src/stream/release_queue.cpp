@@ -8,6 +8,7 @@
 #include "base/forks.hpp"
 #include "base/thrown_by.hpp"
 #include "stream/watcher.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -87,6 +88,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     const bool before = std::exchange(releasing(), true);
     release.run();
     releasing() = before;
+    device.releases_done.fetch_add(1, std::memory_order_release);
     lock.lock();
     Doing** at = &doing;
     while (*at != &mine) at = &(*at)->next;
@@ -113,6 +115,11 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   [[nodiscard]] bool awaits_any() noexcept {
     const Lock lock(mutex);
     return !releasing() && (ready.first || first_awaited());
+  }
+  /// Return whether there is a release that some thread will do, or is doing.
+  [[nodiscard]] bool has_any() noexcept {
+    const Lock lock(mutex);
+    return ready.first || doing || first_awaited();
   }
   bool settle(bool waits) noexcept;
   [[nodiscard]] const Release* first_awaited() const noexcept;
@@ -307,6 +314,24 @@ bool settle_releases(const spi::DeviceState& device) noexcept {
   bool some = false;
   for_each_queue(device, [&](ReleaseState& queue) { some = queue.settle(false) || some; });
   return some;
+}
+
+std::uint64_t releases_done(const spi::DeviceState& device) noexcept {
+  return device.releases_done.load(std::memory_order_acquire);
+}
+
+bool await_release(const spi::DeviceState& device, std::uint64_t before, std::chrono::nanoseconds most) noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (releasing()) return false;
+  const auto deadline = Clock::now() + most;
+  for (unsigned round = 0; releases_done(device) == before && !settle_releases(device); ++round) {
+    bool some = false;
+    for_each_queue(device, [&](ReleaseState& queue) { some = some || queue.has_any(); });
+    if (!some) return releases_done(device) != before;
+    if (Clock::now() >= deadline) break;
+    sync::pause(round);
+  }
+  return true;
 }
 
 }  // namespace weir::detail

@@ -85,4 +85,10 @@ class ReleaseQueue {
 void drain_releases(const spi::DeviceState& device) noexcept;
 bool settle_releases(const spi::DeviceState& device) noexcept;
 
+/// How many releases of `device` have been done so far.
+[[nodiscard]] std::uint64_t releases_done(const spi::DeviceState& device) noexcept;
+/// Wait until a release of `device` has been done since releases_done() said `before`, by whichever thread, no longer
+/// than `most`. Return false at once if there is none to wait for, or inside of a release.
+bool await_release(const spi::DeviceState& device, std::uint64_t before, std::chrono::nanoseconds most) noexcept;
+
 }  // namespace weir::detail

@@ -270,7 +270,7 @@ TEST_P(NamedTensors, AKilledServerIsNoticedAndReplaced) {
 }
 
 // What an earlier call asked for and gave up goes back without being waited for.
-TEST(Names, AQuestionThatWasGivenUpHoldsUpNobodysStream) {
+TEST(NamesOfTheHost, AQuestionThatWasGivenUpHoldsUpNobodysStream) {
   const Folder folder;
   const Stream held(host_device()), stream(host_device());
   const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
@@ -288,7 +288,7 @@ TEST(Names, AQuestionThatWasGivenUpHoldsUpNobodysStream) {
 }
 
 // A thread of the parent may be inside a call when the process forks.
-TEST(Names, AChildIsToldThatItHasNoServer) {
+TEST(NamesOfTheHost, AChildIsToldThatItHasNoServer) {
   const Folder folder;
   const Stream stream(host_device());
   const auto resource = make_resource(host_device(), MemoryKind::shared, {.exportable = true});

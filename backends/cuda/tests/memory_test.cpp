@@ -144,6 +144,28 @@ TEST_F(Memory, ThatOthersHaveClosedMakesRoomForPages) {
   }
 }
 
+// A pool waits for it, whoever closed it.
+TEST_F(Memory, ThatAStreamStillUsesMakesRoomForPools) {
+  const auto calls = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
+  if (!calls) GTEST_SKIP() << "a real GPU may not have three quarters of its memory free";
+  const std::size_t most = gpu().total_memory() / 4 * 3;
+  const Stream stream(gpu()), other(gpu());
+  test::await_releases();
+  Buffer closed = cuda::make_device_resource(gpu())->allocate(most, stream);
+  test::Gate gate;
+  gate.hold(stream);
+  closed.fill(std::byte{1}, stream);
+  closed.close();
+  const auto upstream = cuda::make_vmm_resource(gpu());
+  EXPECT_EQ(make_pool(upstream, {.patience = {}})->try_allocate(most, other), std::nullopt);
+  const auto before = calls("cuMemCreate");
+  test::Thread opens([&] {
+    while (calls("cuMemCreate") == before) std::this_thread::yield();  // until it was tried in vain
+    gate.open();
+  });
+  EXPECT_EQ(make_pool(upstream, {.patience = std::chrono::seconds{30}})->allocate(most, other).size(), most);
+}
+
 TEST_F(Memory, APoolIsUsedInStreamOrder) {
   const auto resource = cuda::make_async_resource(gpu());
   const Stream stream(gpu());

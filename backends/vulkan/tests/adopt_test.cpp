@@ -69,20 +69,6 @@ TEST_F(Adoption, ReleaseRefusesWhileBuffersLive) {
   stream.synchronize();
 }
 
-TEST_F(Adoption, ARefusedReleaseLeavesWhatAStreamHasRecorded) {
-  const Stream stream{device()};
-  const auto resource = make_readback_resource(device());
-  Buffer from = resource->allocate(24, stream), to = resource->allocate(24, stream);
-  const std::vector<std::uint32_t> numbers{1, 2, 3, 4, 5, 6};
-  from.copy_from(std::as_bytes(std::span(numbers)), stream);
-  Tensor target = to.view(u32, {3, 2});
-  target.copy_from(from.view(u32, {2, 3}).transpose(), stream);  // by a shader
-  EXPECT_ERROR(vulkan::release(device()), Errc::invalid_argument, "1 streams");
-  stream.synchronize();
-  const auto seen = target.span<const std::uint32_t>();
-  EXPECT_EQ(std::vector(seen.begin(), seen.end()), (std::vector<std::uint32_t>{1, 4, 2, 5, 3, 6}));
-}
-
 TEST_F(Adoption, TheDefaultPoolDoesNotKeepTheDevice) {
   {
     const Stream stream{device()};
@@ -236,6 +222,29 @@ TEST_F(Adoption, ShadersThatCopyRegionsGoWithTheDevice) {
   calls().fail_nothing();
   turn(adopted);
   EXPECT_EQ(calls()["vkCmdDispatch"], 1);
+  vulkan::release(adopted);
+}
+
+TEST_F(Adoption, ARefusedReleaseLeavesTheShadersThatStreamsHaveRecorded) {
+  using weir::test::Bytes;
+  if (make_resource(vulkan::device(0))->allocate(64, Stream(vulkan::device(0))).device_address() == 0)
+    GTEST_SKIP() << "buffers of this driver have no addresses";
+  give_back();
+  auto options = app->options();
+  options.buffer_device_address = true;
+  const Device adopted = adopt(options);
+  {
+    const Stream stream{adopted};
+    const Bytes content = weir::test::pattern(32 * 32 * 4, 5);
+    const Tensor from = filled(make_device_resource(adopted), content, stream).view(u32, {32, 32});
+    calls().clear();
+    const Tensor to = from.transpose().copy_to(stream);
+    EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "1 streams");
+    Bytes turned(content.size());
+    weir::test::copy_elements(turned, to.layout(), content, from.layout().transpose());
+    EXPECT_BYTES(weir::test::read(to.buffer(), stream), turned);
+    EXPECT_EQ(calls()["vkCmdDispatch"], 1);
+  }
   vulkan::release(adopted);
 }
 

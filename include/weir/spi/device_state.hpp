@@ -2,6 +2,8 @@
 #pragma once
 // What is behind a weir::Device. Backends derive from DeviceState, and keep their driver handles in the derived class.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,7 +15,7 @@
 namespace weir::spi {
 
 /// One device of one backend. Made once and never destroyed, so that process exit cannot crash on it. Once published,
-/// nothing in it changes except `inherited` and `current`.
+/// nothing in it changes except `inherited`, `releases_done` and `current`.
 struct DeviceState {
   const Backend* backend = nullptr;  ///< which made this; never null once published
   int ordinal = 0;                   ///< index within the backend
@@ -29,6 +31,9 @@ struct DeviceState {
   /// Whether this is a forked child and the parent loaded the driver, which must not be called here any more. Changes
   /// only in the handler of a new child, where no other thread runs.
   bool inherited = false;
+
+  /// How often memory of this device, or something else that waited for a stream, has been given up.
+  mutable std::atomic<std::uint64_t> releases_done{0};
 
   /// The state of current_resource(). No resource is called or dropped under the mutex.
   struct Current {
