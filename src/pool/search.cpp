@@ -147,8 +147,8 @@ Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, std::uint64
     look_at_all(lock);
     if (Range* const range = try_all()) return range;
     const auto released_now = detail::releases_done(below);
-    if (freed != arena_.freed ||
-        released != released_now) {  // otherwise upstream has been asked, and nothing has changed
+    // Otherwise upstream has been asked, and nothing has changed.
+    if (freed != arena_.freed || released != released_now) {
       freed = arena_.freed;
       released = released_now;
       if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
