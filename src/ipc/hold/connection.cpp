@@ -139,6 +139,7 @@ Bytes Connection::receive(std::vector<spi::StrangerFd>& files, const Deadline& d
     if (arrival.bytes == 0 || arrival.error == ECONNRESET) gone(path_, "it hung up");
     if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
     if (arrival.files_lost) fail_lost_files("held set");
+    if (arrival.cut) violated("a packet is too large");
     return Bytes(packet_).first(static_cast<std::size_t>(arrival.bytes));
   }
 }

@@ -133,7 +133,8 @@ struct Holder::State {
     try {
       if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);
       const auto bytes = Bytes(packet).first(static_cast<std::size_t>(arrival.bytes));
-      client.session.receive(bytes, std::move(files), arrival.cut);
+      if (arrival.cut && !arrival.files_lost) detail::hold::violated("a packet is too large");
+      client.session.receive(bytes, std::move(files), arrival.files_lost);
       return true;
     } catch (...) {  // it broke the protocol, or there is no memory for what it wants
       return cut_off();

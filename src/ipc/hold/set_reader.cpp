@@ -183,6 +183,9 @@ HeldSet SetReader::open(const Stream& stream, std::chrono::milliseconds timeout,
   } catch (const Error& error) {
     if (error.code() != Errc::timed_out) state_->broken = std::current_exception();
     throw;
+  } catch (...) {  // what had come is lost
+    state_->broken = std::current_exception();
+    throw;
   }
   return open_set(std::move(*set), stream, state_->connection.socket());
 }
