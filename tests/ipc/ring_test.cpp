@@ -13,6 +13,7 @@
 #include "fixture.hpp"
 #include "ring_fixture.hpp"
 #include "threads.hpp"
+#include "waiting.hpp"
 #include "weir/host.hpp"
 #include "weir/pool.hpp"
 
@@ -83,6 +84,45 @@ TEST_P(Rings, ASlowConsumerLosesTheOldest) {
   EXPECT_EQ(producer.stats().dropped, 14U);
   ASSERT_EQ(producer.stats().consumers.size(), 1U);
   EXPECT_EQ(producer.stats().consumers[0].missed, 14U);
+}
+
+// While the work on a frame that was dropped goes on, whatever consumers do costs no further frames.
+TEST_P(Rings, OneCallDropsOneFrame) {
+  RingProducer producer(resource,
+                        {.slots = 8, .slot_bytes = 600, .policy = RingPolicy::drop_oldest, .per_consumer = 3});
+  RingConsumer consumer = join_open(producer, {.ahead = 1});
+  const Stream work(host_device());
+  publish(producer, 0, stream);
+  expect_frame(consumer.next(stream, limit), 0, 0);
+  Gate gate;
+  gate.hold(work);
+  for (int i = 0; i < 8; ++i) {
+    Buffer slot = producer.acquire(stream, limit);
+    slot.use_on(work);
+    producer.publish(std::move(slot), work);
+  }
+  const Waiting acquires([&] { (void)producer.acquire(stream, limit); });
+  const OnLeaving opens([&] { gate.open(); });
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (producer.stats().dropped == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  for (int i = 0; i < 2; ++i) (void)consumer.next(Stream(host_device()), limit);
+  producer.remove_consumer(99);  // there is none of that number, but whoever waits looks again
+  EXPECT_EQ(producer.stats().dropped, 1U);
+  gate.open();
+}
+
+TEST_P(Rings, FramesThatArePartsOfOneSlotAreDroppedTogether) {
+  RingProducer producer(resource,
+                        {.slots = 3, .slot_bytes = 600, .policy = RingPolicy::drop_oldest, .per_consumer = 1});
+  RingConsumer consumer = join(producer, {.ahead = 1});
+  for (int i = 0; i < 6; ++i) {
+    Buffer slot = producer.acquire(stream, limit);
+    Buffer first = slot.slice(0, 256), second = slot.slice(256, 256);
+    slot.close();
+    producer.publish(std::move(first), stream);
+    producer.publish(std::move(second), stream);
+  }
+  EXPECT_GE(producer.stats().dropped, 4U);
 }
 
 TEST_P(Rings, WhoHoldsFramesForEverStopsNobodyElse) {

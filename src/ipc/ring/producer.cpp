@@ -73,9 +73,10 @@ Buffer Producer::acquire(const Stream& stream, const channel::Deadline& deadline
       check("acquire");
     }
     if (auto slot = slots_->try_take(stream)) return *std::move(slot);
-    if (drops && drop_one()) {
+    // A slot that was dropped may become free only once the work on it is complete.
+    while (drops && slots_->dropping() == 0 && drop_one()) {
       if (auto slot = slots_->try_take(stream)) return *std::move(slot);
-    }  // else it becomes free once the work on it is complete
+    }
     if (!slots_->wait(seen, deadline)) refuse_slot();
   }
 }

@@ -108,10 +108,11 @@ class Schedule {
       waiting_.pop_front();
     }
   }
-  /// Take back the oldest frame that nobody else has, by `is_free(frame)`.
+  /// Take back the oldest frame that nobody else has, by `is_free(frame, all)`, where `all` are the frames that wait.
   template <class IsFree>
   [[nodiscard]] std::optional<Waiting> drop(const IsFree& is_free) {
-    const auto oldest = std::ranges::find_if(waiting_, [&](const Waiting& waiting) { return is_free(waiting.frame); });
+    const auto oldest =
+        std::ranges::find_if(waiting_, [&](const Waiting& waiting) { return is_free(waiting.frame, waiting_); });
     if (oldest == waiting_.end()) return std::nullopt;
     std::optional<Waiting> dropped(std::move(*oldest));
     waiting_.erase(oldest);

@@ -92,14 +92,18 @@ void Producer::serve_all(const Ordered* ordered, After& after) noexcept {
   plan_.forget(wire, after.ended);
 }
 
-// Take back the oldest frame that nobody but the ring has.
+// Take back the oldest frame whose slot nobody but the ring has. Several frames may be parts of one slot.
 bool Producer::drop_one() {
   After after;
   after.ended.reserve(1);
   const std::scoped_lock lock(serving_);
-  auto oldest = plan_.drop(
-      [](const Waiting& frame) { return frame.buffer.block()->owners.load(std::memory_order_acquire) == 1; });
+  auto oldest = plan_.drop([](const Waiting& frame, const auto& all) {
+    const spi::Block* const slot = frame.buffer.block();
+    const auto parts = std::ranges::count_if(all, [&](const auto& one) { return one.frame.buffer.block() == slot; });
+    return slot->owners.load(std::memory_order_acquire) == static_cast<std::uint32_t>(parts);
+  });
   if (!oldest) return false;
+  if (oldest->frame.buffer.block()->owners.load(std::memory_order_acquire) == 1) slots_->drops(oldest->frame.buffer);
   after.ended.push_back(*std::move(oldest));
   return true;
 }

@@ -78,8 +78,20 @@ void Slots::push(std::uint32_t index) noexcept {
   if (process_ != fork_generation) return;
   const std::scoped_lock lock(mutex_);
   free_.push_back(index);
+  if (std::exchange(all_[index].dropped, false)) --dropping_;
   ++news_;
   changed_.notify_all();
+}
+
+void Slots::drops(const Buffer& buffer) noexcept {
+  const std::scoped_lock lock(mutex_);
+  auto& slot = *static_cast<Slot*>(BlockStore::tag(*buffer.block()));
+  if (!std::exchange(slot.dropped, true)) ++dropping_;
+}
+
+std::size_t Slots::dropping() const {
+  const std::scoped_lock lock(mutex_);
+  return dropping_;
 }
 
 void Slots::nudge() noexcept {

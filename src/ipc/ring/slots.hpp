@@ -35,6 +35,10 @@ class Slots final : public ForeignResource {
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  ///< of one
   [[nodiscard]] std::size_t free() const;
+  /// The last owner of this slot ends next, because its frame was dropped.
+  void drops(const Buffer& buffer) noexcept;
+  /// Return how many dropped slots are not free yet.
+  [[nodiscard]] std::size_t dropping() const;
   /// Return a number that changes when a slot becomes free, and with each nudge().
   [[nodiscard]] std::uint64_t news() const;
   void nudge() noexcept;
@@ -49,6 +53,7 @@ class Slots final : public ForeignResource {
     }
     Slots* slots = nullptr;
     std::uint32_t index = 0;
+    bool dropped = false;  // and not free yet
   };
 
   void do_deallocate(spi::Block& block) noexcept override {
@@ -65,6 +70,7 @@ class Slots final : public ForeignResource {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::uint32_t> free_;  // has room for all
+  std::size_t dropping_ = 0;
   std::uint64_t news_ = 0;
 };
 

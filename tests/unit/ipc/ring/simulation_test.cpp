@@ -144,7 +144,8 @@ class World {
     if (auto slot = try_take()) return slot;
     if (!drops_) return nullptr;
     {
-      const auto oldest = schedule_.drop([](const Frame& frame) { return frame.use.use_count() == 1; });
+      const auto oldest =
+          schedule_.drop([](const Frame& frame, const auto& /*all*/) { return frame.use.use_count() == 1; });
       EXPECT_TRUE(oldest) << "consumers hold up the producer";
     }
     return try_take();
