@@ -154,13 +154,14 @@ struct Allocator::State {
     if (captured)
       throw Error(Errc::unsupported, "cuda::Allocator: a capture began while another call named its stream");
     if (auto known = lanes.find(key)) return known;
+    const Naming spares(nullptr, graphs.may_capture());  // lanes that cannot end without a point stay for now
     if (key.context == at.context() && native != CU_STREAM_PER_THREAD && driver().CtxRecordEvent) {
       const auto made = spi::Ref<spi::StreamState>::adopt(GpuStream::create_for_app(at, native));
-      return lanes.add(std::make_unique<Lane>(key, Stream(made), nullptr), !graphs.may_capture());
+      return lanes.add(std::make_unique<Lane>(key, Stream(made), nullptr));
     }
     const ContextScope scope(key.context);
     const Stream theirs = borrow(device_of_context(), native);
-    return lanes.add(std::make_unique<Lane>(key, Stream(resource->device()), &theirs), !graphs.may_capture());
+    return lanes.add(std::make_unique<Lane>(key, Stream(resource->device()), &theirs));
   }
 
   /// While somebody may be capturing, try without points of the whole context first, which would spoil the capture.
@@ -287,6 +288,7 @@ void* Allocator::allocate_sync(std::size_t bytes, std::size_t alignment) {
 void Allocator::deallocate_sync(void* address) noexcept {
   if (!address) return;
   HeldLane home;
+  const Naming nobody(nullptr, state_->graphs.may_capture());
   state_->take(address, home).close();
 }
 

@@ -24,13 +24,13 @@ HeldLane LaneTable::find(const StreamKey& key) noexcept {
   return found == stripe.lanes.end() ? HeldLane{} : hold(*found->second);
 }
 
-HeldLane LaneTable::add(std::unique_ptr<Lane> made, bool ends_others) {
+HeldLane LaneTable::add(std::unique_ptr<Lane> made) {
   Stripe& stripe = of(made->key);
   std::vector<std::unique_ptr<Lane>> ended;
   HeldLane held;
   {
     const std::scoped_lock guard(stripe.lock);
-    if (ends_others && stripe.lanes.size() >= stripe.sweep_at) ended = sweep(stripe);
+    if (stripe.lanes.size() >= stripe.sweep_at) ended = sweep(stripe);
     const auto [place, is_new] = stripe.lanes.try_emplace(made->key, nullptr);
     if (is_new) place->second = std::move(made);
     held = hold(*place->second);
@@ -49,6 +49,7 @@ void LaneTable::put_back(std::unique_ptr<Lane> lane) noexcept {
     const std::scoped_lock guard(stripe.lock);
     const auto [place, is_new] = stripe.lanes.try_emplace(lane->key, nullptr);
     if (is_new) place->second = std::move(lane);
+    stripe.sweep_at = std::max(stripe.sweep_at, 2 * stripe.lanes.size());  // else each new lane would sweep again
   } catch (const std::bad_alloc&) {
   }
 }

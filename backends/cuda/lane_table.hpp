@@ -51,8 +51,8 @@ class LaneTable {
   /// Return the lane of that stream; none if there is none.
   [[nodiscard]] HeldLane find(const StreamKey& key) noexcept;
   /// Add a lane, and return the one that its stream has now: another thread may have been faster. Other lanes end in
-  /// this call if there are too many and `ends_others`.
-  [[nodiscard]] HeldLane add(std::unique_ptr<Lane> made, bool ends_others);
+  /// this call if there are too many.
+  [[nodiscard]] HeldLane add(std::unique_ptr<Lane> made);
   /// Return how many lanes there are.
   [[nodiscard]] std::size_t size() noexcept;
   /// Call `function` for each lane. No other thread uses the table meanwhile.

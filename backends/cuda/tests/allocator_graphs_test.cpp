@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "allocators.hpp"
+#include "cuda/stream.hpp"
 #include "cuda/background.hpp"
 #include "expect.hpp"
 #include "settle.hpp"
@@ -235,6 +236,21 @@ TEST_F(AllocatorGraphs, OtherThreadsSpareACapture) {
   allocator.deallocate(stream(), address);
   EXPECT_CU(api().GraphDestroy(capture.end()));
   await_live(memory, 0);
+}
+
+// While a graph lives, somebody may be capturing; yet streams that come and go leave no timelines behind.
+TEST_F(AllocatorGraphs, StreamsComeAndGoBesideAGraph) {
+  const auto memory = pool();
+  cuda::Allocator allocator(memory);
+  Capture capture(stream());
+  ASSERT_NE(allocator.allocate(stream(), page), nullptr);
+  CUgraph graph = capture.end();
+  for (int i = 0; i < 12'000; ++i) {
+    const NativeStream one;
+    allocator.deallocate(one.get(), allocator.allocate(one.get(), page));
+  }
+  EXPECT_LT(cuda::GpuStream::count(), 6000U);
+  EXPECT_CU(api().GraphDestroy(graph));
 }
 
 TEST_F(AllocatorGraphs, AnInvalidCaptureIsRefused) {
