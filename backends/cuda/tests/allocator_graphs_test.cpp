@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "allocators.hpp"
-#include "cuda/stream.hpp"
 #include "cuda/background.hpp"
+#include "cuda/stream.hpp"
 #include "expect.hpp"
 #include "settle.hpp"
 #include "sink.hpp"
