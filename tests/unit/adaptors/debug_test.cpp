@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "doomed.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
+#include "memory/block_store.hpp"
 #include "scripted.hpp"
 #include "sink.hpp"
 #include "stream/releases.hpp"
@@ -19,6 +21,45 @@
 
 namespace weir::test {
 namespace {
+
+/// Memory that its driver may refuse to show to the host.
+class Refusing final : public MemoryResource, public detail::ReleaseListener {
+ public:
+  Refusing()
+      : MemoryResource(host_device(), "refusing", {MemoryKind::pageable, true, true, false}),
+        blocks_(host_device().state()) {}
+  [[nodiscard]] ResourceStats stats() const override { return {}; }
+  std::size_t trim(std::size_t) override {
+    blocks_.queue().drain();
+    return 0;
+  }
+  bool refuses = false;
+  std::size_t released = 0;
+
+ private:
+  struct Memory final : spi::Segment {
+    explicit Memory(const Refusing& resource) : of(resource) {
+      device = &host_device().state();
+      host = bytes.data();
+      size = bytes.size();
+    }
+    void before_host_read(std::size_t, std::size_t) override {
+      if (of.refuses) throw Error(Errc::out_of_memory, "refused by hand");
+    }
+    const Refusing& of;
+    std::array<std::byte, 65536> bytes{};
+  };
+  spi::Block* do_allocate(const spi::Request& request, Shortage&) override {
+    spi::Block& block = blocks_.take(*this, *request.stream);
+    block.segment = new Memory(*this);
+    block.size = request.bytes;
+    return &block;
+  }
+  void do_deallocate(spi::Block& block) noexcept override { blocks_.end(block, false, *this); }
+  void segment_released(std::size_t) noexcept override { ++released; }
+
+  detail::BlockStore blocks_;
+};
 
 class Debugging : public testing::Test {
  protected:
@@ -209,6 +250,21 @@ TEST_F(Debugging, EightThreads) {
   EXPECT_EQ(checked->violations(), 8U);
   EXPECT_EQ(take_reports().size(), 8U);
   EXPECT_EQ(upstream->stats().live_buffers, 0U);
+}
+
+TEST_F(Debugging, MemoryThatTheDriverDoesNotShowGoesBackUnseen) {
+  const auto refusing = std::make_shared<Refusing>();
+  const auto checked = make_debug(refusing);
+  Buffer buffer = checked->allocate(100, stream);
+  refusing->refuses = true;
+  buffer.close();
+  settle();
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_NE(reports[0].message.find("could not be looked at: refused by hand"), std::string::npos)
+      << reports[0].message;
+  refusing->trim(0);
+  EXPECT_EQ(refusing->released, 1U);
 }
 
 }  // namespace
