@@ -11,17 +11,24 @@
 
 namespace weir::cuda {
 
+namespace {
+
 bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept {
   const auto state = driver().EventQuery(free.handle);
   if (state != CUDA_ERROR_NOT_READY) report_failure(state, "cuEventQuery", gpu);
   return state == CUDA_SUCCESS;
 }
 
-bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept {
-  if (!is_over(free, gpu)) return false;
+bool wait_until_seen(const PooledEvent& free, const Gpu& gpu) noexcept {
   const auto seen = driver().EventSynchronize(free.handle);
   report_failure(seen, "cuEventSynchronize", gpu);
   return seen == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept {
+  return is_over(free, gpu) && wait_until_seen(free, gpu);
 }
 
 PoolEnd::PoolEnd(Gpu& gpu)
@@ -85,8 +92,7 @@ bool PoolEnd::has_seen_all() noexcept {
 }
 
 bool PoolEnd::wait_for_all() noexcept {
-  std::erase_if(frees_,
-                [](const auto& free) { return driver().EventSynchronize(free.second->handle) == CUDA_SUCCESS; });
+  std::erase_if(frees_, [this](const auto& free) { return wait_until_seen(*free.second, gpu_); });
   return frees_.empty() && driver().StreamSynchronize(frees_on()) == CUDA_SUCCESS;
 }
 

@@ -21,9 +21,6 @@ namespace weir::cuda {
 /// seen it.
 using PoolFrees = std::map<std::uint64_t, EventRef>;
 
-/// Return whether the free is complete. A failure to say so is reported.
-[[nodiscard]] bool is_over(const PooledEvent& free, const Gpu& gpu) noexcept;
-
 /// If the free is complete, let the host see it: for some drivers the host has seen only what it waited for. Return
 /// whether it has. Failures are reported.
 bool see_if_over(const PooledEvent& free, const Gpu& gpu) noexcept;
