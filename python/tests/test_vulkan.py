@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Vulkan device of an application, adopted."""
 
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -156,42 +157,47 @@ def test_many_threads_on_one_queue(application):
     weir.vulkan.release(device)
 
 
-@pytest.mark.parametrize("end", ["buffer", "close", "stream", "commit"])
-def test_what_ends_while_another_thread_has_the_queue(application, end, tmp_path):
-    """The lock of the queue needs the GIL, which whoever gives up memory has."""
-    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, threading.Lock())]))
-    resource, stream = weir.make_resource(device), weir.Stream(device)
+@contextlib.contextmanager
+def flushing(*streams):
+    """A thread for each of these streams, which has the queue's lock again and again."""
     stops = threading.Event()
 
-    def work(on):
-        buffer = weir.make_resource(device).allocate(4096, stream=on)
+    def work(stream):
+        buffer = weir.make_resource(stream.device).allocate(4096, stream=stream)
         while not stops.is_set():
             for _ in range(8):  # a queue has no bound
-                buffer.fill(1, stream=on)
-                on.flush()
-            on.synchronize()
+                buffer.fill(1, stream=stream)
+                stream.flush()
+            stream.synchronize()
 
-    def commit(holder=[]):
-        if not holder:
-            path = str(tmp_path / "holder")
-            holder.append(subprocess.Popen([sys.executable, "-m", "weir", "hold", path], stdout=subprocess.PIPE))
-            holder[0].stdout.readline()
-            on_host = weir.Stream(weir.host_device())
-            holder.append(weir.make_shared_resource().allocate(64, stream=on_host).view("uint8"))
-            holder.append(weir.ipc.SetWriter(path, "set"))
-        holder[2].commit({"tensor": holder[1]}, stream=stream)
-        return holder
-
-    streams = [stream, stream] if end == "commit" else [weir.Stream(device) for _ in range(2)]
-    threads = [threading.Thread(target=work, args=(on,), daemon=True) for on in streams]
-    faulthandler.dump_traceback_later(60, exit=True)  # else the hang would last
+    threads = [threading.Thread(target=work, args=(stream,), daemon=True) for stream in streams]
+    faulthandler.dump_traceback_later(60, exit=True)  # else a hang would last
     try:
         for thread in threads:
             thread.start()
-        for _ in range(50 if end == "commit" else 500):
-            if end == "commit":
-                holder = commit()
-                continue
+        yield
+        stops.set()
+        for thread in threads:
+            thread.join()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def locked_by_python(application):
+    """Whoever wants the queue's lock needs the GIL, which a thread that gives up memory has."""
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, threading.Lock())]))
+    yield device
+    gc.collect()
+    weir.vulkan.release(device)
+
+
+@pytest.mark.parametrize("end", ["buffer", "close", "stream"])
+def test_what_ends_while_another_thread_has_the_queue(locked_by_python, end):
+    device = locked_by_python
+    resource, stream = weir.make_resource(device), weir.Stream(device)
+    with flushing(weir.Stream(device), weir.Stream(device)):
+        for _ in range(500):
             buffer = resource.allocate(4096, stream=stream)
             on = weir.Stream(device) if end == "stream" else stream
             buffer.fill(2, stream=on)
@@ -200,18 +206,20 @@ def test_what_ends_while_another_thread_has_the_queue(application, end, tmp_path
             del on, buffer
             if end == "stream":
                 stream.flush()
-        stops.set()
-        for thread in threads:
-            thread.join()
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        if end == "commit":
-            holder[0].kill()
-            holder[0].wait()
-            holder[0].stdout.close()
-    del resource, stream, streams, threads
-    gc.collect()
-    weir.vulkan.release(device)
+
+
+def test_a_commit_while_another_thread_has_the_queue(locked_by_python, tmp_path):
+    path, stream = str(tmp_path / "holder"), weir.Stream(locked_by_python)
+    tensor = weir.make_shared_resource().allocate(64, stream=weir.Stream(weir.host_device())).view("uint8")
+    with subprocess.Popen([sys.executable, "-m", "weir", "hold", path], stdout=subprocess.PIPE) as holder:
+        try:
+            holder.stdout.readline()
+            writer = weir.ipc.SetWriter(path, "set")
+            with flushing(stream, stream):
+                for _ in range(50):
+                    writer.commit({"tensor": tensor}, stream=stream)
+        finally:
+            holder.kill()
 
 
 def test_a_lock_that_fails(application, monkeypatch):

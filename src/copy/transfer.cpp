@@ -171,7 +171,7 @@ void in_pieces(std::size_t bytes, std::size_t most, Piece&& piece) {
   for (std::size_t done = 0; done < bytes; done += most) piece(done, std::min(most, bytes - done));
 }
 
-// Return whether the host has some of these bytes in as many bytes of `place`.
+// Return whether a copy of these bytes to `place` writes over some of them.
 bool lie_in(std::span<const std::byte> bytes, const Location& place) {
   if (!place.segment->host) return false;
   const std::byte* const begin = place.segment->host + place.offset;
@@ -262,7 +262,7 @@ void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream&
   }
   const auto end = seen_from(stream, dst.segment());
   auto& owner = end.reached ? stream.state().device() : *dst.segment().device;
-  // The stream may write a piece before the next one is read.
+  // The stream may write a piece before the next one is read, so bytes that the copy writes over are read at once.
   in_pieces(src.size(), lie_in(src, at(dst)) ? src.size() : staging_piece, [&](std::size_t done, std::size_t size) {
     const Staging staging(owner, size, stream);
     const Place from = staging.place();

@@ -15,7 +15,6 @@ namespace weir::detail {
 /// closed on a thread that may block.
 class ConnectedSocket {
  public:
-  ConnectedSocket() noexcept = default;
   explicit ConnectedSocket(spi::UniqueFd socket) noexcept : socket_(std::move(socket)) {}
   ConnectedSocket(ConnectedSocket&&) noexcept = default;
   ConnectedSocket& operator=(ConnectedSocket&&) = delete;

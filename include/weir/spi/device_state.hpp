@@ -32,7 +32,7 @@ struct DeviceState {
   /// only in the handler of a new child, where no other thread runs.
   bool inherited = false;
 
-  /// How often memory of this device, or something else that waited for a stream, has been given up.
+  /// How many releases have been done: memory that went back, and whatever else had waited for a stream.
   mutable std::atomic<std::uint64_t> releases_done{0};
 
   /// The state of current_resource(). No resource is called or dropped under the mutex.

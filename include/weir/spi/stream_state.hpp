@@ -227,7 +227,7 @@ class StreamState {
 
   /// Say that everything up to `value` is complete; for back halves that know this without being asked.
   void complete(std::uint64_t value) noexcept;
-  /// End the timeline: every later call fails with this error. It is reported once, without locks and turns.
+  /// End the timeline: every later call fails with this error. It is reported once, outside of any turn.
   void lose(std::exception_ptr error) noexcept;
 
  private:

@@ -72,7 +72,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Link& operator=(const Link&) = delete;
 
   std::size_t send(std::span<const Outgoing> buffers, const Stream& stream, const Deadline& deadline);
-  /// What says by the payload whether somebody wants a buffer. Called under a lock.
+  /// Says by the payload whether the caller wants a buffer. Called under a lock.
   using Wanted = std::function<bool(std::span<const std::byte> payload)>;
   /// Buffers that are not wanted are given back before they are opened or waited for.
   [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline, const Wanted& wanted = {});

@@ -110,13 +110,10 @@ int Host::milliseconds_to_wait() const noexcept {
 
 void Host::end_silent() noexcept {
   const auto now = channel::Clock::now();
-  std::erase_if(visitors_, [&](const auto& entry) {
-    const Visitor& visitor = *entry.second;
-    if (visitor.session().greeted() || now < visitor.must_greet_by()) return false;
-    ledger_.leave(visitor.session().client());
-    files_.remove(entry.first);
-    return true;
-  });
+  for (auto at = visitors_.begin(); at != visitors_.end();) {
+    const Visitor& visitor = *at->second;
+    at = visitor.session().greeted() || now < visitor.must_greet_by() ? std::next(at) : end(at);
+  }
 }
 
 void Host::answer(int file, std::uint32_t events) noexcept {
@@ -129,10 +126,16 @@ void Host::answer(int file, std::uint32_t events) noexcept {
   } catch (...) {  // the client broke the protocol, has left, or this process lacks something to serve it
     report_own_failure("ipc::Server: a client is cut off");
   }
-  const auto client = visitor.session().client();
-  files_.remove(file);  // which is closed later
-  visitors_.erase(at);
+  end(at);
+}
+
+// Return the next one. The set is told because the file is closed only later.
+Host::Visitors::iterator Host::end(Visitors::iterator at) noexcept {
+  const auto client = at->second->session().client();
+  files_.remove(at->first);
+  const auto next = visitors_.erase(at);
   ledger_.leave(client);
+  return next;
 }
 
 // Takes no memory itself, so that no subscriber is left out. Those whom it tells may leave.

@@ -36,6 +36,7 @@ class Host {
   void ring() noexcept;
 
  private:
+  using Visitors = std::map<int, std::unique_ptr<Visitor>>;
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
   void start();
@@ -46,6 +47,7 @@ class Host {
   void admit(ConnectedSocket socket);
   [[nodiscard]] bool may_connect(std::uint32_t user) const noexcept;
   void end_silent() noexcept;
+  Visitors::iterator end(Visitors::iterator at) noexcept;
   void watch_listener(bool wanted) noexcept;
   void tell_news() noexcept;
 
@@ -55,7 +57,7 @@ class Host {
   Ledger& ledger_;
   Listener listener_;
   FileSet files_;
-  std::map<int, std::unique_ptr<Visitor>> visitors_;  // by socket
+  Visitors visitors_;  // by socket
   bool accepts_ = true;
   channel::Clock::time_point accepts_again_{};  // after there was no file left for a client
   std::atomic<bool> ends_{false};

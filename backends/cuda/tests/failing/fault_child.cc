@@ -111,12 +111,12 @@ int cold(const test::Scenario& scenario, std::size_t nth, std::size_t code, std:
   FailingCuda injector;
   injector.settle();
   const auto hit = injector.disarm();
-  if (hit) judge.expect(test::threads_end(), "the library's threads do not end");
   if (!hit) {
     judge.expect(!first.thrown, "although nothing failed: " + first.text);
     const int verdict = judge.verdict();
     return verdict == ok ? not_reached : verdict;
   }
+  judge.expect(test::threads_end(), "the library's threads do not end");
   codes = hit->codes;
   judge.name(", " + hit->call + ": " + hit->code);
   told += first.text + all_reports();
