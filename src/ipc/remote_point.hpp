@@ -29,7 +29,8 @@ class RemotePoint : public spi::StreamState {
   void do_copy_region(const spi::RegionOp&, std::uint64_t) final { refuse(); }
   void do_mark(std::uint64_t) final {}
   void do_flush() final {}
-  std::uint64_t do_poll() final { return is_reached() ? 1 : 0; }
+  // What is refused here still has a value, and a buffer that was to be used by it waits for that value.
+  std::uint64_t do_poll() final { return is_reached() ? issued() : 0; }
 
   WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds timeout) final {
     using Clock = std::chrono::steady_clock;

@@ -34,8 +34,10 @@ TEST(ReadyPoint, TakesNoWork) {
   mine.synchronize();
   EXPECT_ERROR(a.fill(std::byte{1}, remote), Errc::unsupported, "a point of another process takes no work");
   EXPECT_ERROR(a.copy_from(b, remote), Errc::unsupported, "a point of another process takes no work");
+  EXPECT_FALSE(remote.done());
   write_line(exporter.get(), "");
   EXPECT_TRUE(ready.done());
+  EXPECT_TRUE(remote.done()) << "the buffers would wait for ever for what was refused";
 }
 
 TEST(ReadyPoint, IsNotReachedByAHangUp) {
