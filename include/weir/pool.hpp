@@ -78,7 +78,9 @@ struct PoolStats {
 /// Over memory that can be paged (CUDA, kind vmm) all buffers are in one range of addresses. Before
 /// such a pool asks upstream for more memory, it takes memory that no buffer and no pending use has and moves it, page
 /// by page, to addresses where the request fits. A buffer's address never changes, and fragmentation costs next to
-/// nothing. Pages of a buffer that another process uses neither move nor go back.
+/// nothing. Pages of a buffer that another process uses neither move nor go back. A program whose sizes hardly ever
+/// repeat would have pages moved all the time; once half of them have moved, the pool takes new memory instead, an
+/// eighth of what is in use each time, until it has half more than is in use.
 ///
 /// `stats()` is exact while nobody allocates or closes. `peak_in_use` is exact if one thread allocates and closes all
 /// buffers on one stream, no other stream uses them, and there is no release threshold. Otherwise it is an estimate,

@@ -25,7 +25,8 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
   bool added = false;
   if (pages_) {
     const auto most = std::max(ahead, is_exportable() ? segment_bytes_ / granule : 0);
-    added = (most > std::max(granules, pages_->unit) && add_pages(most, wanted.large, lock, shortage)) ||
+    added = add_new_pages(granules, wanted.large, lock, shortage) ||
+            (most > std::max(granules, pages_->unit) && add_pages(most, wanted.large, lock, shortage)) ||
             add_pages(granules, wanted.large, lock, shortage);
   } else {
     const auto segments = static_cast<std::size_t>(ahead) * granule / segment_bytes_ * segment_bytes_;

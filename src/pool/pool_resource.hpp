@@ -20,6 +20,7 @@
 #include "pool/arena/arena.hpp"
 #include "pool/cache/shard.hpp"
 #include "pool/pages/page_table.hpp"
+#include "pool/pages/restlessness.hpp"
 #include "stream/release_queue.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -156,6 +157,7 @@ class PoolResource final : public Pool {
   };
   enum class Use { idle_and_new, new_only };
   bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
+  bool add_new_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage);
   bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
   void end_pages(std::size_t bytes_to_keep, Lock& lock);
   [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted, std::size_t among) const;
@@ -210,6 +212,8 @@ class PoolResource final : public Pool {
   Arena arena_;
   std::optional<PageTable> pages_;
   std::size_t page_count_ = 0;  // pages of any size
+  Restlessness restlessness_;
+  std::uint64_t searches_ = 0;  // requests that no cache served
   std::uint64_t small_ = 0;     // granules of memory for small requests
   Shard* shards_ = nullptr;
   std::size_t shard_count_ = 0;

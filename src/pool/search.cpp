@@ -35,6 +35,7 @@ constexpr std::chrono::milliseconds a_moment{1}, some_moments{5};
 Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
   Shard& shard = cache.shard;
   note(cache);
+  ++searches_;
   const auto released =
       detail::releases_done(upstream_->device().state());  // before anything is found to be too little
   Range* range = cut(shard, wanted, Search::quick);

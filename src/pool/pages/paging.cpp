@@ -42,15 +42,22 @@ std::uint64_t lent_page_size(std::uint64_t request, std::uint64_t segment, std::
   return round_up(std::max({request / most_per_lent_request, std::min(request, segment), unit}), unit);
 }
 
+// Return whether there is no memory before the range, or none behind it.
+bool is_edge(const Range& range) noexcept {
+  const auto has_none = [](const Range* one) { return !one || one->state == Range::State::bare; };
+  return has_none(range.before) || has_none(range.after);
+}
+
 }  // namespace
 
 // Return pages of memory that is free for every stream, the largest first. They have at least `wanted` granules and are
-// at least `among` in number, if there are that many.
+// at least `among` in number, if there are that many. Small ranges are looked at first, so that large ones stay whole,
+// and of equal pages those come first that leave no hole: their range has no memory on one side already.
 std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, std::size_t among) const {
   std::vector<Idle> idle;
   std::uint64_t found = 0;
   const auto goes_on = [&] { return found < wanted || idle.size() < among; };
-  arena_.everyones.from_largest(pages_->unit, [&](Range& range) {
+  arena_.everyones.from_smallest(pages_->unit, [&](Range& range) {
     pages_->inside(range.begin(), range.end(), [&](const Page& page) {
       idle.push_back({&range, page});
       found += page.granules;
@@ -58,7 +65,8 @@ std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, s
     });
     return goes_on();
   });
-  std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) { return each.page.granules; });
+  std::ranges::stable_sort(idle, std::greater{},
+                           [](const Idle& each) { return std::pair(each.page.granules, is_edge(*each.range)); });
   return idle;
 }
 
@@ -202,8 +210,21 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   if (!large) small_ += bare;
   ++grows_;
   moved_ += moved;
+  if (moved != 0) restlessness_.moved(moved, page_count_, searches_);
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};
+  return true;
+}
+
+// Move nothing, if the pool has moved much of late.
+bool PoolResource::add_new_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage) {
+  const auto held = arena_.bytes / granule;
+  if (!restlessness_.wants_more(granules, held, noted_in_use_ / granule)) return false;
+  if (!add_pages(granules, large, lock, shortage, Use::new_only)) {
+    restlessness_.failed();
+    return false;
+  }
+  restlessness_.grew(arena_.bytes / granule - held);
   return true;
 }
 

@@ -286,6 +286,70 @@ TEST_F(Paging, SmallRequestsGetLargeMemoryBeforeTheyFail) {
   EXPECT_EQ(pool->stats().reserved, 256 * page);
 }
 
+// Pages are taken out of the small ranges, so a request finds the large one whole.
+TEST_F(Paging, LargeIdleRangesStayWhole) {
+  const auto pool = make();
+  std::vector<Buffer> idle, live;
+  for (int i = 0; i < 16; ++i) (i % 2 == 0 ? idle : live).push_back(pool->allocate(page, stream));
+  idle.push_back(pool->allocate(6 * page, stream));
+  live.push_back(pool->allocate(page, stream));
+  idle.clear();
+  live.push_back(pool->allocate(8 * page, stream));
+  EXPECT_EQ(pool->pool_stats().moved, 8U);
+  live.push_back(pool->allocate(6 * page, stream));
+  EXPECT_EQ(pool->pool_stats().moved, 8U);
+  EXPECT_EQ(pool->stats().reserved, 23 * page);
+}
+
+/// A program whose sizes never repeat: random ones of up to 32 pages, so many live at a time that 1 000 pages are.
+class RestlessProgram {
+ public:
+  RestlessProgram(Pool& pool, const Stream& stream) : pool_(pool), stream_(stream) {}
+  /// Allocate so many buffers. Return how many pages were moved for them.
+  std::uint64_t run(int allocations) {
+    const auto before = pool_.pool_stats().moved;
+    for (int i = 0; i < allocations; ++i) {
+      const std::size_t bytes = 1 + random_() % (32 * page);
+      while (live_bytes_ + bytes > 1000 * page) {
+        std::swap(live_[random_() % live_.size()], live_.back());
+        live_bytes_ -= live_.back().size();
+        live_.pop_back();
+      }
+      live_.push_back(pool_.allocate(bytes, stream_));
+      live_bytes_ += bytes;
+    }
+    return pool_.pool_stats().moved - before;
+  }
+
+ private:
+  Pool& pool_;
+  const Stream& stream_;
+  std::mt19937 random_{1};
+  std::vector<Buffer> live_;
+  std::size_t live_bytes_ = 0;
+};
+
+TEST_F(Paging, ARestlessProgramGetsMoreMemory) {
+  const auto pool = make();
+  RestlessProgram program(*pool, stream);
+  EXPECT_GT(program.run(1000), 500U) << "nothing is gained by the rest of this test";
+  program.run(2000);
+  EXPECT_LT(program.run(2000), 250U);
+  EXPECT_LT(pool->stats().reserved, 1300 * page);
+}
+
+TEST_F(Paging, ARestlessProgramWithoutMoreMemoryGoesOn) {
+  for (const bool limited : {false, true}) {
+    SCOPED_TRACE(limited ? "limit" : "upstream");
+    upstream = {};
+    if (!limited) upstream.most = 1060 * page;
+    const auto pool = make({.limit = limited ? 1060 * page : ~std::size_t{0}});
+    RestlessProgram program(*pool, stream);
+    EXPECT_GT(program.run(3000), 5000U);
+    EXPECT_LE(upstream.bytes, 1060 * page);
+  }
+}
+
 // Closes and allocations of all sizes; upstream runs out of memory, or fails at some call. Nothing that lives is touched,
 // and the pool counts what upstream has.
 TEST_F(Paging, RandomProgramsKeepTheirBytes) {
