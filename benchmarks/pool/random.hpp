@@ -72,7 +72,7 @@ void add_random_new(const Subject<A>& subject, const Device& device, const std::
 template <Allocator A>
 void add_random(const Subject<A>& subject, const Device& device) {
   for (const std::size_t count : {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}}) {
-    if (subject.slow && count > 1000) continue;
+    if (count > (subject.slow ? 1000 : subject.most_random)) continue;
     add_random(subject, device, "random/" + std::to_string(count), count, mib);
   }
 }

@@ -41,6 +41,7 @@ struct Subject {
   std::string name;
   std::function<std::shared_ptr<A>(std::size_t ready)> make;
   bool slow = false;  ///< tens of microseconds each: gets fewer rounds, and no rows of many thousand buffers
+  std::size_t most_random = 100'000;  ///< the largest N of random/N: beyond it a round would take seconds
 
   /// Rounds of warming up, or of a fixed number of rounds.
   [[nodiscard]] std::size_t rounds(std::size_t usual) const noexcept {
