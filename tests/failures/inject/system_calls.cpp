@@ -43,7 +43,7 @@ constexpr const char* closed = "the descriptor is closed whatever close says";
 constexpr const char* owed = "what a connection owes its peer is sent again";
 constexpr const char* once = "said once; what came before is still to be read";
 constexpr const char* over = "nothing is left to be said to a peer that is gone";
-constexpr const char* gone = "sendmsg|recvmsg|is gone|it hung up";
+constexpr const char* gone = "sendmsg|recvmsg|is gone|it hung up|the peer ended before its work";
 
 constexpr Code of_memfd_create[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_fallocate[] = {{ENOSPC, room}, {ENOMEM, room}, {EINTR, again}, {EPERM}};
