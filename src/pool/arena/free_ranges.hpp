@@ -34,13 +34,13 @@ class FreeRanges {
     small_.for_each(function);
     large_.for_each(function);
   }
-  /// As RangeIndex::from_smallest: first the ranges for large requests, then the others.
+  /// As RangeIndex::from_largest: first the ranges for large requests, then the others.
   template <class F>
-  void from_smallest(std::uint64_t least, F function) const {
+  void from_largest(std::uint64_t least, F function) const {
     bool goes_on = true;
     const auto each = [&](Range& range) { return goes_on = function(range); };
-    large_.from_smallest(least, each);
-    if (goes_on) small_.from_smallest(least, each);
+    large_.from_largest(least, each);
+    if (goes_on) small_.from_largest(least, each);
   }
 
  private:

@@ -58,17 +58,6 @@ class RangeIndex {
     }
   }
 
-  /// The same from the list of `least` granules up to the largest. Some ranges of the first list may have less.
-  template <class F>
-  void from_smallest(std::uint64_t least, F function) const {
-    for (auto list = list_of(least); list < most_levels * parts; list = next_list(list)) {
-      if (!holds(list)) continue;
-      for (Range* range = heads_[list]; range; range = static_cast<Range*>(range->next)) {
-        if (!function(*range)) return;
-      }
-    }
-  }
-
  private:
   [[nodiscard]] bool holds(unsigned list) const noexcept { return (parts_[list / parts] >> (list % parts) & 1U) != 0; }
   Range* best_of(unsigned list, std::uint64_t granules, Search search) const noexcept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "pool/pool_resource.hpp"
@@ -42,22 +43,22 @@ std::uint64_t lent_page_size(std::uint64_t request, std::uint64_t segment, std::
   return round_up(std::max({request / most_per_lent_request, std::min(request, segment), unit}), unit);
 }
 
-// Return whether there is no memory before the range, or none behind it.
-bool is_edge(const Range& range) noexcept {
+// Return on how many sides of the range there is no memory.
+int open_sides(const Range& range) noexcept {
   const auto has_none = [](const Range* one) { return !one || one->state == Range::State::bare; };
-  return has_none(range.before) || has_none(range.after);
+  return has_none(range.before) + has_none(range.after);
 }
 
 }  // namespace
 
 // Return pages of memory that is free for every stream, the largest first. They have at least `wanted` granules and are
-// at least `among` in number, if there are that many. Small ranges are looked at first, so that large ones stay whole,
-// and of equal pages those come first that leave no hole: their range has no memory on one side already.
+// at least `among` in number, if there are that many. Of equal pages, those come first that make no new hole, because
+// there is no memory beside their range, and then those of smaller ranges, so that large ranges stay whole.
 std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, std::size_t among) const {
   std::vector<Idle> idle;
   std::uint64_t found = 0;
   const auto goes_on = [&] { return found < wanted || idle.size() < among; };
-  arena_.everyones.from_smallest(pages_->unit, [&](Range& range) {
+  arena_.everyones.from_largest(pages_->unit, [&](Range& range) {
     pages_->inside(range.begin(), range.end(), [&](const Page& page) {
       idle.push_back({&range, page});
       found += page.granules;
@@ -65,8 +66,9 @@ std::vector<PoolResource::Idle> PoolResource::idle_pages(std::uint64_t wanted, s
     });
     return goes_on();
   });
-  std::ranges::stable_sort(idle, std::greater{},
-                           [](const Idle& each) { return std::pair(each.page.granules, is_edge(*each.range)); });
+  std::ranges::stable_sort(idle, std::greater{}, [](const Idle& each) {
+    return std::tuple(each.page.granules, open_sides(*each.range), ~each.range->granules);
+  });
   return idle;
 }
 

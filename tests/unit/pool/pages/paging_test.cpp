@@ -301,6 +301,23 @@ TEST_F(Paging, LargeIdleRangesStayWhole) {
   EXPECT_EQ(pool->stats().reserved, 23 * page);
 }
 
+// The page at the beginning of all addresses moves, and not the one between two live buffers.
+TEST_F(Paging, NoHoleIsMadeWhereThereIsAnother) {
+  for (const bool edge_first : {true, false}) {
+    SCOPED_TRACE(edge_first);
+    const auto pool = make();
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 7; ++i) buffers.push_back(pool->allocate(page, stream));
+    const auto between = buffers[3].host_data();
+    buffers[6].close();
+    buffers[edge_first ? 0 : 3].close();
+    buffers[edge_first ? 3 : 0].close();
+    Buffer two = pool->allocate(2 * page, stream);
+    EXPECT_EQ(pool->pool_stats().moved, 1U);
+    EXPECT_EQ(pool->allocate(page, stream).host_data(), between);
+  }
+}
+
 /// A program whose sizes never repeat: random ones of up to 32 pages, so many live at a time that 1 000 pages are.
 class RestlessProgram {
  public:
