@@ -19,7 +19,7 @@ import table  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results" / "bench-h200.json"
-SHOWN = {"figures": RESULTS.name, "figures on an H100": "bench-h100.json"}  # a table, and the run whose figures it has
+SHOWN = {"figures": RESULTS.name}  # a table, and the run whose figures it has
 # What a user reads. Traces, decisions and internals have times of their own; backends, tests and examples have none.
 WITHOUT_TIMES = ["README.md", "docs/tutorial.md", "docs/resources.md", "docs/interop.md", "docs/coming-from.md", "docs/contract.md"]
 A_TIME = re.compile(r"\d\s?(ns|µs|M/s|GB/s)(?![\w/])")
