@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a connection in which a peer has left files whose closing blocks. A call that waited for them would be
+// ended by the watchdog.
+#include "ipc/connected_socket.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "busy_pipe.hpp"
+#include "fds.hpp"
+#include "ipc/packets.hpp"
+#include "spawn.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::array<std::byte, 100> nonsense{};
+
+class UnreadFiles : public testing::Test {
+ protected:
+  void TearDown() override {
+    blocking_.let_go();
+    EXPECT_FDS(before_);
+  }
+  /// Send a packet with the only copy of a file that blocks.
+  void send_file(const spi::UniqueFd& socket) {
+    const spi::UniqueFd file = blocking_.take();
+    const int number = file.get();
+    ASSERT_GT(detail::send_packet(socket.get(), nonsense, {&number, 1}, false), 0);
+  }
+
+ private:
+  std::size_t before_ = open_fds();
+  BlockingFile blocking_;
+};
+
+TEST_F(UnreadFiles, AreNotWaitedFor) {
+  auto [mine, peers] = socket_pair(SOCK_SEQPACKET);
+  std::optional<detail::ConnectedSocket> socket(std::in_place, std::move(mine));
+  send_file(peers);
+  socket.reset();
+  EXPECT_EQ(detail::send_packet(peers.get(), nonsense, {}, false), -1) << "the connection is hung up at once";
+}
+
+}  // namespace
+}  // namespace weir::test
