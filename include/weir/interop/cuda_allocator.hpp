@@ -26,7 +26,8 @@ namespace weir::cuda {
 /// On a stream that is being captured, memory is for the graph: it stays with the graph until that has ended, and with
 /// it everything that was instantiated from it. Meanwhile the captured stream uses what came back on it again. Memory
 /// from elsewhere that comes back on a captured stream stays with the graph, too. While a capture is known, points of
-/// the whole context are avoided, because they would spoil it.
+/// the whole context are avoided, because they would spoil it. That holds over pools: where memory of a plain resource
+/// comes back, a thread of weir's may record such a point.
 ///
 /// Null and the legacy and per-thread handles mean those streams of the resource's device, or of the first CUDA device
 /// for host memory. Thread-safe. The destructor closes what was not given back.
