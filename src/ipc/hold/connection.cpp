@@ -2,15 +2,14 @@
 #include "ipc/hold/connection.hpp"
 
 #include <poll.h>
-#include <sys/time.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 
-#include "ipc/hold/address.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -35,29 +34,18 @@ void wait(int socket, short events, const Deadline& deadline, const std::string&
   }
 }
 
-/// The kernel keeps who connects waiting while the holder accepts nobody; the limit of sends is that of connects, too.
 spi::UniqueFd connect_to(const std::string& path, const Deadline& deadline) {
-  const sockaddr_un address = address_of(path);
+  const sockaddr_un address = address_of("held set", path);
   spi::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) fail_socket("socket", errno);
-  for (;;) {
-    if (!deadline.endless()) {
-      const int left = std::max(deadline.milliseconds(), 1);  // 0 would mean no limit
-      const timeval limit{left / 1000, (left % 1000) * 1000};
-      if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0)
-        fail_socket("setsockopt(SO_SNDTIMEO)", errno);
-    }
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
-    const int error = errno;
-    if (error == EAGAIN) time_out(path);
-    if (error == ENOENT || error == ECONNREFUSED) gone(path, std::generic_category().message(error));
-    if (error == EACCES || error == EPERM)
-      throw Error(Errc::permission_denied, "held set: the socket '" + path + "' is another user's");
-    if (error != EINTR) {
-      const std::error_code code(error, std::generic_category());
-      throw Error(code, "held set: connect to '" + path + "': " + code.message());
-    }
-  }
+  const int error = connect_by(socket.get(), address, deadline);
+  if (error == 0) return socket;
+  if (error == EAGAIN) time_out(path);
+  const std::error_code code(error, std::generic_category());
+  if (error == ENOENT || error == ECONNREFUSED) gone(path, code.message());
+  if (error == EACCES || error == EPERM)
+    throw Error(Errc::permission_denied, "held set: the socket '" + path + "' is another user's");
+  throw Error(code, "held set: connect to '" + path + "': " + code.message());
 }
 
 Deadline sooner(const Deadline& one, const Deadline& other) noexcept {
@@ -103,7 +91,7 @@ Connection::Connection(const std::string& path, const std::string& set, Role rol
 Connection::Connection(const std::string& path, const std::string& set, Role role, bool other_users,
                        const Deadline& soon)
     : socket_(connect_to(path, soon)), path_(path), packet_(largest_packet) {
-  if (!other_users && !is_same_user(socket_.get(), ::geteuid()))
+  if (!other_users && user_of(socket_.get()) != ::geteuid())
     throw Error(Errc::permission_denied, "held set: the holder at '" + path + "' is another user's");
   try {
     send(encode(Hello{protocol_version, role, set}), {}, soon);

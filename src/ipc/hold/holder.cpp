@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/forks.hpp"
-#include "ipc/hold/address.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
 #include "ipc/own_failure.hpp"
 #include "ipc/own_socket.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -108,7 +108,7 @@ struct Holder::State {
     }
     if (!socket) return;
     detail::ConnectedSocket client(std::move(socket));
-    if (!options.other_users && !is_same_user(client.get(), ::geteuid())) return;
+    if (!options.other_users && detail::user_of(client.get()) != ::geteuid()) return;
     // One more than the limit, so that somebody learns why.
     if (clients.size() > options.connections) return;
     if (clients.size() == options.connections)

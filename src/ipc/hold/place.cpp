@@ -3,13 +3,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
-#include "ipc/hold/address.hpp"
+#include "ipc/peer.hpp"
+#include "weir/error.hpp"
 
 namespace weir::detail::hold {
 namespace {
@@ -43,7 +45,7 @@ void remove_old(const std::string& path) {
 }  // namespace
 
 Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
-  const sockaddr_un address = address_of(path_);
+  const sockaddr_un address = address_of("holder", path_);
   lock_ = lock_path(path_);
   remove_old(path_);
   socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

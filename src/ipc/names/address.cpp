@@ -6,39 +6,26 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <utility>
 
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail::names {
 namespace {
 
-constexpr std::size_t most_path = sizeof(sockaddr_un::sun_path) - 1;
 constexpr int backlog = 64;
+constexpr const char* whose = "names";
 
 [[noreturn]] void fail(const std::string& path, const char* call, int error) {
   const std::error_code code(error, std::generic_category());
   throw Error(code, "names: " + std::string(call) + " at '" + path + "': " + code.message());
-}
-
-sockaddr_un address_of(const std::string& path) {
-  if (path.empty() || path.size() > most_path || path.find('\0') != path.npos)
-    throw Error(Errc::invalid_argument, "names: a socket's path has 1 to " + std::to_string(most_path) +
-                                            " bytes, and '" + path + "' has " + std::to_string(path.size()) +
-                                            "; use a shorter folder");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
 }
 
 spi::UniqueFd make_socket(const std::string& path, int flags) {
@@ -89,9 +76,9 @@ void remove_dead(const std::string& path, const sockaddr_un& address) {
 }  // namespace
 
 Listener::Listener(const std::string& path, bool everybody) : path_(path) {
-  const auto address = address_of(path);
+  const auto address = address_of(whose, path);
   const std::string now = path_for_now(path);
-  const auto address_now = address_of(now);
+  const auto address_now = address_of(whose, now);
   socket_ = make_socket(path, SOCK_NONBLOCK);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0)
     fail(path, "bind", errno);
@@ -129,27 +116,15 @@ void Listener::remove() noexcept {
 }
 
 spi::UniqueFd connect_to(const std::string& path, const channel::Deadline& deadline) {
-  const auto address = address_of(path);
+  const auto address = address_of(whose, path);
   auto socket = make_socket(path, 0);
-  for (int error = EINTR; error != 0;) {
-    const int rest = deadline.milliseconds();  // for a place in the listener's queue
-    const timeval limit{rest < 0 ? 0 : rest / 1000, rest < 0 ? 0 : std::max(rest % 1000 * 1000, 1)};
-    if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail(path, "setsockopt", errno);
-    error = try_connect(socket.get(), address);
-    if (error == EAGAIN) throw Error(Errc::timed_out, "names: the server at '" + path + "' did not answer in time");
-    if (error == ENOENT || error == ECONNREFUSED)
-      throw Error(Errc::peer_gone, "names: there is no server at '" + path + "'; start one, or correct the path");
-    if (error != 0 && error != EINTR) fail(path, "connect", error);
-  }
+  const int error = connect_by(socket.get(), address, deadline);
+  if (error == EAGAIN) throw Error(Errc::timed_out, "names: the server at '" + path + "' did not answer in time");
+  if (error == ENOENT || error == ECONNREFUSED)
+    throw Error(Errc::peer_gone, "names: there is no server at '" + path + "'; start one, or correct the path");
+  if (error != 0) fail(path, "connect", error);
   if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) fail(path, "fcntl", errno);
   return socket;
-}
-
-std::uint32_t user_of(int socket) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) fail("a client", "getsockopt", errno);
-  return who.uid;
 }
 
 }  // namespace weir::detail::names

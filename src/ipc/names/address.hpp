@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <string>
 
 #include "ipc/channel/deadline.hpp"
@@ -34,8 +33,5 @@ class Listener {
 /// Connect to the listener at a path. The socket does not block. Throws peer_gone when nobody listens there,
 /// permission_denied, timed_out, and the error of the operating system.
 [[nodiscard]] spi::UniqueFd connect_to(const std::string& path, const channel::Deadline& deadline);
-
-/// Return the user of the process that connected.
-[[nodiscard]] std::uint32_t user_of(int socket);
 
 }  // namespace weir::detail::names

@@ -15,6 +15,7 @@
 #include "ipc/file_pairs.hpp"
 #include "ipc/own_failure.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/sync.hpp"
 
@@ -178,7 +179,9 @@ void Host::admit(ConnectedSocket socket) {
   const auto refuse = [&](Reason reason, const std::string& text) {
     (void)send_packet(socket.get(), Session::refuse(0, reason, text), {}, false);
   };
-  const auto user = user_of(socket.get());
+  const auto known = user_of(socket.get());
+  if (!known) fail_socket("getsockopt", errno);
+  const std::uint32_t user = *known;
   if (!may_connect(user))
     return refuse(Reason::not_allowed,
                   "user " + std::to_string(user) + " may not connect; ServerOptions::users names those who may");

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc/peer.hpp"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "ipc/packets.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+sockaddr_un address_of(const char* whose, const std::string& path) {
+  sockaddr_un address{};
+  constexpr std::size_t most = sizeof address.sun_path - 1;
+  if (path.empty() || path.size() > most || path.find('\0') != path.npos) {
+    throw Error(Errc::invalid_argument, std::string(whose) + ": a socket's path has 1 to " + std::to_string(most) +
+                                            " bytes, and '" + path + "' has " + std::to_string(path.size()) +
+                                            "; use a shorter folder");
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& deadline) {
+  for (;;) {
+    const int left = deadline.endless() ? 0 : std::max(deadline.milliseconds(), 1);  // 0 means no limit
+    const timeval limit{left / 1000, left % 1000 * 1000};
+    if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail_socket("setsockopt", errno);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+}
+
+std::optional<uid_t> user_of(int socket) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+}  // namespace weir::detail
