@@ -139,7 +139,7 @@ TEST_F(Memory, ThatOthersHaveClosedMakesRoomForPages) {
     gate.open();
     begun.get_future().wait();
     cuda::make_device_resource(gpu())->allocate(most, stream).close();
-    const auto pool = make_pool(cuda::make_vmm_resource(gpu()));
+    const auto pool = make_pool(cuda::make_vmm_resource(gpu()), {.patience = {}});  // nothing is to be waited for
     EXPECT_EQ(pool->allocate(most, stream).size(), most);
   }
 }
