@@ -9,9 +9,10 @@
 namespace weir::pool {
 
 /// A program whose sizes never repeat has pages moved for nearly every request, and never comes to an end: memory that
-/// moved for one request seldom lies where the next one needs it. Somewhat more memory ends that. So a pool that moves
-/// pages again and again may grow by `step` of what is in use instead, time after time, until it has `most` above that.
-/// What moves are free is counted in searches, because they show how fast the program allocates.
+/// moved for one request seldom lies where the next one needs it. Somewhat more memory ends that. So a pool that has
+/// moved half of its pages may grow by an eighth of what is in use instead, time after time, until it has half more
+/// than is in use. A program that allocates a lot may move some pages all the time, so moves are set off against
+/// searches.
 class Restlessness {
  public:
   /// Note that `pages` of the `all` pages were moved. `searches` counts the requests so far that no cache served.
