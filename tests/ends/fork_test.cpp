@@ -24,6 +24,7 @@ TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goe
 TEST_F(Fork, LeasesCountChildren) { EXPECT_TRUE(works("leases_count_children")); }
 TEST_F(Fork, FilesOfStrangersAreClosedInBoth) { EXPECT_TRUE(works("files_of_strangers")); }
 TEST_F(Fork, ServersAndClientsStayTheParents) { EXPECT_TRUE(ends_well("fork_names_program", {"host:0"})); }
+TEST_F(Fork, ChildrenOfTheKilledHideNoDeath) { EXPECT_TRUE(ends_well("fork_killed_program", {"host:0"})); }
 TEST_F(Fork, ChannelsAreLeftWhileThreadsWait) { EXPECT_TRUE(ends_well("fork_waits_program", {"receivers"})); }
 TEST_F(Fork, ChannelsAreLeftInTheMiddle) { EXPECT_TRUE(ends_well("fork_waits_program", {"in_the_middle"})); }
 TEST_F(Fork, SubscriptionsAreLeftWhileThreadsWait) { EXPECT_TRUE(ends_well("fork_waits_program", {"subscribers"})); }
