@@ -32,8 +32,8 @@ void await(const char* what, const std::function<bool()>& condition) {
   require(there, what);
 }
 
-// A process that runs `body`, which calls `die` when all is there. At kill() it forks a child, and is killed by itself. The
-// child lives as long as this object.
+// A process that runs `body`, which calls `die` when all is there. At kill() it forks a child, and is killed by itself.
+// The child lives as long as this object.
 class Killed {
  public:
   explicit Killed(const std::function<void(const std::function<void()>& die)>& body)

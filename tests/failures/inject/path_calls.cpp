@@ -11,6 +11,7 @@
 #include <cstdarg>
 
 #include "refused.hpp"
+#include "system_calls.hpp"
 
 namespace {
 
@@ -35,7 +36,13 @@ constexpr Code of_open[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_flock[] = {{EINTR, again}, {ENOLCK}};
 constexpr Code of_random[] = {{ENOSYS}};
 
+void tell(const char* call, const char* path) {
+  if (const auto told = weir::test::before_path_call.load()) told(call, path);
+}
+
 }  // namespace
+
+std::atomic<weir::test::PathCall*> weir::test::before_path_call{nullptr};
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
 extern "C" {
@@ -60,10 +67,14 @@ int __wrap_accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
 int __real_chmod(const char*, mode_t);
 int __wrap_chmod(const char* path, mode_t mode) { return refuse("chmod", of_chmod) ? -1 : __real_chmod(path, mode); }
 int __real_link(const char*, const char*);
-int __wrap_link(const char* from, const char* to) { return refuse("link", of_link) ? -1 : __real_link(from, to); }
+int __wrap_link(const char* from, const char* to) {
+  tell("link", to);
+  return refuse("link", of_link) ? -1 : __real_link(from, to);
+}
 // It takes effect all the same: else it would be this test that leaves the file.
 int __real_unlink(const char*);
 int __wrap_unlink(const char* path) {
+  tell("unlink", path);
   const int result = __real_unlink(path);
   return refuse("unlink", of_unlink) ? -1 : result;
 }

@@ -3,6 +3,8 @@
 // The system calls that weir makes, each with the errors it has. The linker puts them between weir and the C library
 // (--wrap), so that no other library is disturbed.
 
+#include <atomic>
+
 #include "injector.hpp"
 #include "weir/device.hpp"
 
@@ -22,6 +24,11 @@ class FailingSystemCalls final : public Injector {
   Device device_;
   Injector* driver_;  // counts the driver's objects, fails nothing
 };
+
+/// Is told of each link() and unlink() of weir just before it is made: which of them, and the name that it makes or
+/// removes.
+using PathCall = void(const char* call, const char* path);
+extern std::atomic<PathCall*> before_path_call;
 
 /// Wait until no thread that weir started is left, or what it owned.
 bool threads_ended();

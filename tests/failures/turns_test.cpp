@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Servers take turns at replacing the socket of one that died. Which of them loses a race without turns is luck, so
+// this looks at what they do meanwhile.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "folder.hpp"
+#include "inject/system_calls.hpp"
+#include "weir/server.hpp"
+#include "weir/spi/unique_fd.hpp"
+
+namespace weir::test {
+namespace {
+
+class Turns : public testing::Test {
+ protected:
+  Turns() {
+    seen.clear();
+    path = folder / "server";
+    before_path_call = [](const char* call, const char* name) {
+      if (name == path) seen.push_back(std::string(call) + (is_locked() ? " in turn" : ""));
+    };
+  }
+  ~Turns() override { before_path_call = nullptr; }
+
+  static bool is_locked() {
+    const spi::UniqueFd file(::open(path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
+  }
+  static void leave_dead_socket() {
+    const spi::UniqueFd dead(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+
+  const Folder folder;
+  static inline std::string path;
+  static inline std::vector<std::string> seen;
+};
+
+TEST_F(Turns, AreTakenAtTheSocketOfADeadServer) {
+  leave_dead_socket();
+  const ipc::Server server(path);
+  EXPECT_EQ(seen, (std::vector<std::string>{"link", "unlink in turn", "link in turn"}));
+}
+
+TEST_F(Turns, AreNotNeededAtAFreePath) {
+  const ipc::Server server(path);
+  EXPECT_EQ(seen, std::vector<std::string>{"link"});
+}
+
+}  // namespace
+}  // namespace weir::test
