@@ -84,6 +84,7 @@ struct Failed {
 
 std::mutex mutex;  // of what follows
 bool armed = false;
+const char* only = nullptr;  // the call that is counted, or all
 std::size_t calls = 0, wanted = 0, wanted_code = 0;
 Failed failed;
 
@@ -271,7 +272,7 @@ namespace weir::test {
 
 int refused(const char* call, std::span<const Code> codes) {
   const std::scoped_lock lock(mutex);
-  if (!armed || ++calls != wanted) return 0;
+  if (!armed || (only && std::strcmp(call, only) != 0) || ++calls != wanted) return 0;
   failed = {call, codes, codes[wanted_code % codes.size()]};
   return failed.code.error;
 }
@@ -287,9 +288,12 @@ bool threads_ended() {
   return eventually([] { return running.load() <= (detail::granted_leases() != 0 ? 1 : 0); });
 }
 
-void FailingSystemCalls::arm(std::size_t nth, std::size_t code) {
+void FailingSystemCalls::arm(std::size_t nth, std::size_t code) { arm_only(nullptr, nth, code); }
+
+void FailingSystemCalls::arm_only(const char* call, std::size_t nth, std::size_t code) {
   const std::scoped_lock lock(mutex);
   armed = true;
+  only = call;
   wanted = nth;
   wanted_code = code;
   calls = 0;

@@ -14,6 +14,8 @@ class FailingSystemCalls final : public Injector {
  public:
   explicit FailingSystemCalls(const Device& device, Injector* driver = nullptr) : device_(device), driver_(driver) {}
   void arm(std::size_t nth, std::size_t code) override;
+  /// The same of the calls with that name alone, which is a literal. Null: of all.
+  void arm_only(const char* call, std::size_t nth, std::size_t code);
   std::optional<Injected> disarm() override;
   void settle() override;
   std::map<std::string, long> alive() override;
