@@ -125,6 +125,25 @@ TEST_P(Rings, FramesThatArePartsOfOneSlotAreDroppedTogether) {
   EXPECT_GE(producer.stats().dropped, 4U);
 }
 
+// Taking back a frame whose slot somebody holds would make no room.
+TEST_P(Rings, FramesThatAConsumerHoldsAreNotDroppedForOthers) {
+  RingProducer producer(resource, {.slots = 5, .slot_bytes = 600, .policy = RingPolicy::drop_oldest});
+  RingConsumer reads = join(producer, {.ahead = 64}), lags = join(producer, {.ahead = 1});
+  ipc::Frame held;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    publish(producer, i, stream, limit);
+    ipc::Frame frame = reads.next(stream, limit);
+    if (i == 0) held = std::move(frame);
+  }
+  const auto holds_one = [&] { return producer.stats().consumers.front().held == 1; };
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!holds_one() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  publish(producer, 5, stream, limit);
+  EXPECT_EQ(producer.stats().dropped, 1U);
+  for (const std::uint32_t i : {0, 2, 3, 4, 5}) expect_frame(lags.next(stream, limit), i, i == 2 ? 1 : 0);
+  EXPECT_BYTES(read(held.buffer, stream), pattern(bytes, 0));
+}
+
 TEST_P(Rings, WhoHoldsFramesForEverStopsNobodyElse) {
   RingProducer producer(resource, {.slots = 7, .slot_bytes = 600, .policy = RingPolicy::drop_oldest});
   RingConsumer greedy = join(producer, {.ahead = 64}), good = join(producer), silent = join(producer);
