@@ -26,7 +26,7 @@ COMMANDS = {
 def run(request):
     def run(*arguments, stdout=subprocess.PIPE):
         command = [*request.param, *arguments]
-        return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+        return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=900)
 
     return run
 
