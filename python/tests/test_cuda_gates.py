@@ -4,44 +4,17 @@
 import _thread
 import ctypes
 import gc
-import os
 import signal
 import sys
 import threading
 import time
 
 import pytest
+from gates import Gate
 
 import weir
 
 LIMIT = 30  # seconds, for what never comes
-
-
-class Gate:
-    """A CUDA stream stands still inside. No Python runs on the driver's thread: it waits for a semaphore of C."""
-
-    def __init__(self, stream):
-        # While the driver frees memory of earlier tests it waits for the device, and everybody waits for it. This trim
-        # waits for all that the device gives back.
-        gc.collect()
-        weir.make_resource(stream.device, "async").trim(0)
-        self.c = ctypes.CDLL(None)
-        self.semaphore = ctypes.create_string_buffer(64)
-        assert self.c.sem_init(self.semaphore, 0, 0) == 0
-        driver = ctypes.CDLL(os.environ.get("WEIR_CUDA_LIBRARY", "libcuda.so.1"))
-        context = ctypes.c_void_p()
-        assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-        assert driver.cuCtxSetCurrent(context) == 0
-        _, handle = stream.__cuda_stream__()
-        assert driver.cuLaunchHostFunc(ctypes.c_void_p(handle), self.c.sem_wait, self.semaphore) == 0
-        self.stream = stream
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        assert self.c.sem_post(self.semaphore) == 0
-        self.stream.synchronize()
 
 
 def test_the_target_of_a_copy_is_locked_until_the_copy_is_over(cuda):

@@ -5,12 +5,14 @@ import ctypes
 import gc
 import os
 import sys
+import time
 import types
 import weakref
 
 import capsules
 import numpy as np
 import pytest
+from gates import Gate
 
 import weir
 
@@ -286,24 +288,28 @@ def test_cuda_tensors_are_in_order_of_the_work_stream(cuda, consumer):
         buffer.fill(0, stream=cuda.stream)
         cuda.stream.synchronize()
         kind = on_cuda(buffer, theirs.value, asked)
-        with driver:
-            for value in range(1, 9):
+        with Gate(weir.borrow_cuda_stream(cuda.device, theirs.value)):
+            with driver:
                 assert driver.library.cuMemsetD8Async(
-                    ctypes.c_uint64(buffer.device_address), ctypes.c_ubyte(value), ctypes.c_size_t(size), theirs
+                    ctypes.c_uint64(buffer.device_address), ctypes.c_ubyte(8), ctypes.c_size_t(size), theirs
                 ) == 0
-        tensor = weir.from_dlpack(kind(buffer.view()), stream=target)
-        reader = target if consumer == "stream" else weir.borrow_cuda_stream(cuda.device, 1)
-        if consumer == "host":
-            reader.wait(target.record())
-        out = tensor.copy_to(np.zeros(size, "uint8"), stream=reader)
+            tensor = weir.from_dlpack(kind(buffer.view()), stream=target)
+            reader = target if consumer == "stream" else weir.borrow_cuda_stream(cuda.device, 1)
+            if consumer == "host":
+                reader.wait(target.record())
+            out = tensor.copy_to(np.zeros(size, "uint8"), stream=reader)
+            assert reader.synchronize(timeout=0.05) is False
         reader.synchronize()
         assert (out == 8).all()
         del tensor
+        buffer.close()
+        end = time.monotonic() + 30
+        while cuda.resource.stats()["reserved"] != 0 and time.monotonic() < end:  # freed by another thread
+            time.sleep(0.001)
+        assert cuda.resource.stats()["reserved"] == 0  # a free during the next gate would wait, and everybody for it
     assert asked == ["tensor", (2, 0)] * 2
     with driver:  # nothing of weir's uses it any more
         assert driver.library.cuStreamDestroy_v2(theirs) == 0
-    buffer.close()
-    cuda.stream.synchronize()
 
 
 def test_a_cuda_stream_that_cannot_be_told(cuda):
