@@ -3,6 +3,7 @@
 
 import gc
 import importlib.util
+import os
 import weakref
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 import weir
 
-BUILT = list((Path(weir.__file__).parents[2] / "examples" / "python").glob("extension*.so"))
+FOLDER = Path(weir.__file__).parents[2] / "examples" / "python"
+BUILT = list(Path(os.environ.get("WEIR_EXTENSION_DIR", FOLDER)).glob("extension*.so"))
 pytestmark = pytest.mark.skipif(not BUILT, reason="the extension module of the examples was not built")
 
 

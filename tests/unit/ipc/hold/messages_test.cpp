@@ -76,6 +76,13 @@ TEST(HoldMessages, RecordsComeBackAndPacketsKeepToTheirSize) {
   EXPECT_EQ(next, count);
 }
 
+TEST(HoldMessages, PacketsThatAreTooShortOrTooLongAreRefused) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{7}, largest_packet + 1}) {
+    EXPECT_ERROR((void)decode(Packet(size)), Errc::corrupt_descriptor,
+                 "a packet of " + std::to_string(size) + " bytes");
+  }
+}
+
 TEST(HoldMessages, APacketOfSegmentsHasRoomForSixtyFourFiles) {
   std::size_t files = 0;
   while (has_room(files, files)) ++files;
