@@ -32,6 +32,7 @@ struct Shared {
   Buffer read = memfd->allocate(small, busy);       // its bytes never change
   Buffer for_device = pageable->allocate(small, busy);  // the device's use of it does not end in a child
   PmrResource for_containers{make_pool(pageable)};
+  PoolPtr older = make_pool(pageable), newer = make_pool(pageable);
   ResourcePtr lent = make_callback_resource(
       host_device(), {.allocate = [](std::size_t bytes,
                                      const Stream&) { return ::operator new(bytes, std::align_val_t{256}); },
@@ -62,6 +63,12 @@ void borrow(Shared& shared, const Device&) {
 }
 void use_containers(Shared& shared, const Device&) {
   for (int i = 0; i < 3000; ++i) (void)std::pmr::vector<int>(1, i, &shared.for_containers);
+}
+void grow_pools(Shared& shared, const Device&) {
+  for (const PoolPtr& pool : {shared.older, shared.newer}) {
+    pool->allocate(small, shared.other).close();
+    (void)pool->trim(0);
+  }
 }
 void record_uses(Shared& shared, const Device&) { shared.used.use_on(shared.other); }
 void put(Shared& shared, const Device&) {
@@ -119,6 +126,10 @@ void use_in_child(Shared& shared) {
   std::pmr::list<int> numbers(&shared.for_containers);
   for (int i = 0; i < 200; ++i) numbers.push_back(i);
   require(numbers.back() == 199, "containers can be filled in the child");
+  for (const PoolPtr& pool : {shared.older, shared.newer}) {
+    const Buffer buffer = pool->allocate(small, shared.busy);
+    require(pool->stats().live_buffers != 0, "pools that others were growing work in the child");
+  }
   require(holds(shared.read, constant), "bytes are whole");
   shared.used.use_on(shared.other);
   shared.used.fill(constant, shared.other);
@@ -144,7 +155,7 @@ void fork_often(int times, const Device& device) {
   auto& shared = *new Shared;  // leaked: the threads never end
   shared.read.fill(constant, shared.busy);
   shared.busy.synchronize();
-  std::vector<Round> rounds{allocate, adapt, exchange_current, use_containers, borrow, record_uses, put, copy, hold_back, make_and_drop, share};
+  std::vector<Round> rounds{allocate, adapt, exchange_current, use_containers, grow_pools, borrow, record_uses, put, copy, hold_back, make_and_drop, share};
   if (device.backend() != "host") rounds.push_back(use_device);
   std::vector<std::atomic<std::uint64_t>*> counts;
   for (const Round round : rounds) {

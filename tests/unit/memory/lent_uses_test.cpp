@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "stream/fake_stream.hpp"
+#include "time_limits.hpp"
+#include "weir/adaptors/debug.hpp"
 #include "weir/buffer.hpp"
 #include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
@@ -75,6 +78,17 @@ TEST_F(LentUses, AreRetainedForWhoPutsBlocksAside) {
   EXPECT_FALSE(*gone) << "the record names it";
   resource->give_back();
   await_its_end();
+}
+
+TEST_F(LentUses, AreForgottenInAQuarantine) {
+  const auto resource = make_debug(host::make_pageable_resource());
+  resource->allocate(64, home).close(*other);
+  finish();
+  other.reset();
+  const auto end = std::chrono::steady_clock::now() + test::answer_limit();
+  while (!*gone && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(*gone) << "the memory stays in the quarantine, and nothing of its stream";
+  EXPECT_GT(resource->stats().reserved, 0U);
 }
 
 TEST_F(LentUses, AreKeptWhileSomebodyWaits) {
