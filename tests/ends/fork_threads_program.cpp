@@ -33,6 +33,7 @@ struct Shared {
   Buffer for_device = pageable->allocate(small, busy);  // the device's use of it does not end in a child
   PmrResource for_containers{make_pool(pageable)};
   PoolPtr older = make_pool(pageable), newer = make_pool(pageable);
+  Stream quiet{host_device()};  // of these pools alone
   ResourcePtr lent = make_callback_resource(
       host_device(), {.allocate = [](std::size_t bytes,
                                      const Stream&) { return ::operator new(bytes, std::align_val_t{256}); },
@@ -66,7 +67,7 @@ void use_containers(Shared& shared, const Device&) {
 }
 void grow_pools(Shared& shared, const Device&) {
   for (const PoolPtr& pool : {shared.older, shared.newer}) {
-    pool->allocate(small, shared.other).close();
+    pool->allocate(small, shared.quiet).close();
     (void)pool->trim(0);
   }
 }
@@ -127,7 +128,7 @@ void use_in_child(Shared& shared) {
   for (int i = 0; i < 200; ++i) numbers.push_back(i);
   require(numbers.back() == 199, "containers can be filled in the child");
   for (const PoolPtr& pool : {shared.older, shared.newer}) {
-    const Buffer buffer = pool->allocate(small, shared.busy);
+    const Buffer buffer = pool->allocate(small, shared.quiet);
     require(pool->stats().live_buffers != 0, "pools that others were growing work in the child");
   }
   require(holds(shared.read, constant), "bytes are whole");
