@@ -196,7 +196,9 @@ TEST_P(Leased, IsInTheDump) {
   EXPECT_TRUE(has(dump, "\"state\":\"live\"")) << dump;
   EXPECT_TRUE(has(dump, "\"leased\":2000,\"leased_buffers\":2,\"leased_closed\":1000,\"leased_closed_buffers\":1"))
       << dump;
-  EXPECT_TRUE(has(dump, ",\"buffers\":2,\"bytes\":2000,\"closed_buffers\":1,\"closed_bytes\":1000}]")) << dump;
+  EXPECT_TRUE(has(dump, "{\"process\":" + std::to_string(::getpid()) +
+                            ",\"buffers\":2,\"bytes\":2000,\"closed_buffers\":1,\"closed_bytes\":1000}]"))
+      << dump;
 }
 
 TEST_P(Leased, IsSaidWhenMemoryRunsOut) {
