@@ -59,6 +59,14 @@ TEST_F(Growth, OfLargeRequestsIsWhatTheyNeed) {
   EXPECT_EQ(pool->stats().reserved, 300 * half + segment) << "small ones are few";
 }
 
+TEST_F(Growth, OfALargeRequestAmongManySmallOnesIsWhatItNeeds) {
+  const auto pool = make_pool(upstream, {.segment_bytes = segment, .growth = 1});
+  fill(*pool, 256);
+  EXPECT_EQ(pool->stats().reserved, 256 * half) << "the next small one would double it";
+  buffers.push_back(pool->allocate(3 * half, stream));
+  EXPECT_EQ(pool->stats().reserved, 259 * half);
+}
+
 TEST_F(Growth, TakesWhatTheLimitLeaves) {
   const auto pool = make_pool(upstream, {.limit = 100 * segment + half, .segment_bytes = segment, .patience = {}});
   fill(*pool, 1000);
