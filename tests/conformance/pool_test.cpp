@@ -355,6 +355,22 @@ TEST_P(Pools, AnIdlePoolHoldsNothingAboveItsThreshold) {
   while (pool->stats().reserved > page) std::this_thread::yield();
 }
 
+TEST_P(Pools, WhatIsClosedWhileOtherMemoryWaitsToGoBackFollows) {
+  const auto pool = make({.segment_bytes = page, .release_threshold = 0});
+  Gate first, second;
+  first.hold(stream);
+  second.hold(other);
+  Buffer goes = pool->allocate(page, stream), follows = pool->allocate(page, other);
+  goes.fill(std::uint8_t{1}, stream);
+  follows.fill(std::uint8_t{2}, other);
+  goes.close();
+  follows.close();
+  first.open();
+  while (pool->stats().reserved > page) std::this_thread::yield();  // the watchdog ends it
+  second.open();
+  while (pool->stats().reserved != 0) std::this_thread::yield();
+}
+
 TEST_P(Pools, AThresholdCountsWhatIsInUse) {
   const auto pool = make({.segment_bytes = page, .release_threshold = 2 * page});
   const Buffer live = pool->allocate(page, other);
