@@ -10,6 +10,7 @@
 #include "memory/lent.hpp"
 #include "pool/pool_resource.hpp"
 #include "stream/releases.hpp"
+#include "stream/watcher.hpp"
 
 namespace weir::pool {
 
@@ -167,7 +168,10 @@ void PoolResource::release_idle(ResourcePtr keep) noexcept {
     Lock lock(mutex_);
     if (arena_.bytes <= release_threshold_) return;
     release_again_ = releasing_;
-    if (std::exchange(releasing_, true)) return;
+    if (std::exchange(releasing_, true)) {
+      lock.unlock();
+      return detail::Watcher::get().try_again();  // there may have been no thread for the release that is under way
+    }
     auto points = pending_points(lock);
     lock.unlock();
     detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
