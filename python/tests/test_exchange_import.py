@@ -286,6 +286,7 @@ def test_cuda_tensors_are_in_order_of_the_work_stream(cuda, consumer):
     for size in (1 << 20, 4096):
         buffer = cuda.allocate(size)
         buffer.fill(0, stream=cuda.stream)
+        buffer.copy_to(bytearray(size), stream=cuda.stream)  # what stages it is there before a stream stands still
         cuda.stream.synchronize()
         kind = on_cuda(buffer, theirs.value, asked)
         with Gate(weir.borrow_cuda_stream(cuda.device, theirs.value)):
