@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that are killed and leave children behind, which have copies of their connections: fork_killed_program
 // host:0.
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,9 +8,9 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "busy_pipe.hpp"
 #include "folder.hpp"
 #include "forking.hpp"
 #include "weir/channel.hpp"
@@ -21,16 +20,7 @@
 namespace weir::test {
 namespace {
 
-using std::chrono::seconds;
-
-constexpr seconds limit{15};
-
-void await(const char* what, const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  bool there = condition();
-  for (; !there && std::chrono::steady_clock::now() < deadline; there = condition()) std::this_thread::yield();
-  require(there, what);
-}
+constexpr std::chrono::seconds limit{15};
 
 // A process that runs `body`, which calls `die` when all is there. At kill() it forks a child, and is killed by itself.
 // The child lives as long as this object.
@@ -53,11 +43,6 @@ class Killed {
 
  private:
   using Pipe = std::pair<spi::UniqueFd, spi::UniqueFd>;
-  static Pipe make_pipe() {
-    int ends[2];
-    require(::pipe2(ends, O_CLOEXEC) == 0, "a pipe");
-    return {spi::UniqueFd(ends[0]), spi::UniqueFd(ends[1])};
-  }
   // Until the other process closes its end. Everybody else has to close theirs.
   static void await(Pipe& pipe) {
     pipe.second.reset();
@@ -65,7 +50,7 @@ class Killed {
     require(::read(pipe.first.get(), &byte, 1) == 0, "the other process goes on");
   }
 
-  Pipe kill_ = make_pipe(), end_ = make_pipe();
+  Pipe kill_ = pipe_pair(), end_ = pipe_pair();
   const pid_t process_;
 };
 
@@ -83,9 +68,10 @@ void clients() {
     const Tensor held = client.get("a", Stream(host_device()));
     die();
   });
-  await("a client", [&] { return !server.stats().clients.empty() && !server.stats().clients.front().loans.empty(); });
+  require_soon("a client",
+               [&] { return !server.stats().clients.empty() && !server.stats().clients.front().loans.empty(); });
   killed.kill();
-  await("the server notices", [&] { return server.stats().clients.empty(); });
+  require_soon("the server notices", [&] { return server.stats().clients.empty(); });
 }
 
 void servers() {
@@ -97,7 +83,7 @@ void servers() {
     die();
   });
   std::optional<ipc::Client> client;
-  await("a server", [&] {
+  require_soon("a server", [&] {
     try {
       client.emplace(folder / "server");
     } catch (const Error&) {  // not yet

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "folder.hpp"
 #include "forking.hpp"
@@ -46,9 +45,8 @@ void names_stay_the_parents() {
   require(server->stats().clients.at(0).loans.size() == 1, "the child gave nothing back");
   held.reset();
   client.reset();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (server->stats().clients.size() != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  require(server->stats().clients.size() == 2, "the server notices that a client has left, though the child lives");
+  require_soon("the server notices that a client has left, though the child lives",
+               [&] { return server->stats().clients.size() == 2; });
   server.reset();
   require_error("the parent listens", Errc::peer_gone, "gone", [&] { (void)news.next(std::chrono::seconds(20)); });
   require_error("the parent connects", Errc::peer_gone, "no server", [&] { ipc::Client late(path); });

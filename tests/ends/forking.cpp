@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace weir::test {
 
@@ -37,6 +39,13 @@ void require(bool condition, const char* what, const char* file, int line) {
   if (condition) return;
   std::fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
   _exit(1);
+}
+
+void require_soon(const char* what, const std::function<bool()>& condition, const char* file, int line) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool holds = condition();
+  for (; !holds && std::chrono::steady_clock::now() < deadline; holds = condition()) std::this_thread::yield();
+  require(holds, what, file, line);
 }
 
 void require_error(const char* what, Errc condition, const char* text, const std::function<void()>& action) {

@@ -24,6 +24,10 @@ inline void in_child(const std::function<void()>& body) { join_child(fork_child(
 void require(bool condition, const char* what, const char* file = __builtin_FILE(),
              int line = __builtin_LINE());
 
+/// Require that `condition` holds within 20 seconds.
+void require_soon(const char* what, const std::function<bool()>& condition, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE());
+
 /// Require that `action` throws weir::Error of `condition` and a message with `text`.
 void require_error(const char* what, Errc condition, const char* text, const std::function<void()>& action);
 

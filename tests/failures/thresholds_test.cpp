@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools with a release threshold that have no memory left to have memory given back later.
+// Pools with a release threshold that get no memory for what gives memory back later.
 #include <gtest/gtest.h>
 
 #include <chrono>

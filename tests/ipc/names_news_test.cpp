@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a subscriber is told of a server's names, and what arguments are refused.
 
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "dead_socket.hpp"
 #include "expect.hpp"
 #include "folder.hpp"
 #include "threads.hpp"
@@ -23,7 +22,6 @@
 #include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/server.hpp"
-#include "weir/spi/unique_fd.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::test {
@@ -40,14 +38,6 @@ const std::chrono::seconds limit = answer_limit();
 
 class Names : public testing::Test {
  protected:
-  // What a killed server leaves at its path.
-  void leave_dead_socket() const {
-    const spi::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
   std::uint64_t publish(Server& server, std::string_view name) { return server.publish(name, buffer, stream); }
 
   Folder folder;
@@ -234,7 +224,7 @@ TEST_F(Names, ThePathIsNobodyElses) {
 TEST_F(Names, OneOfManyServersTakesADeadOnesPlace) {
   constexpr int rounds = 100, many = 4;
   for (int round = 0; round < rounds; ++round) {
-    leave_dead_socket();
+    leave_dead_socket(path);
     std::barrier all(many);
     std::vector<std::optional<Server>> servers(many);
     std::atomic<int> refused{0};

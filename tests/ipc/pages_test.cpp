@@ -3,7 +3,6 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
