@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdio>
+#include <span>
 #include <vector>
 
 #include "weir/weir.hpp"
@@ -31,7 +32,8 @@ int main() {
   stream.synchronize();
   for (std::int64_t i = 0; i < rows; ++i) {
     std::size_t n = 0;
-    for (float& sample : signal.at(0, i).span<float>()) sample = std::sin(0.01F * static_cast<float>(n++ + i));
+    const std::span<float> values = signal.at(0, i).span<float>();
+    for (float& sample : values) sample = std::sin(0.01F * static_cast<float>(n++ + i));
   }
   real.copy_from(signal, stream);
   const weir::Tensor back = fourier.empty_like_host(stream);

@@ -55,12 +55,11 @@ class Reading {
     }
     if (segments_left_ != 0 || tensors_left_ != 0) return std::nullopt;
     told_ = coming_->segments;
-    Arrived complete = std::move(*coming_);
-    coming_.reset();
-    if (!asked_ || complete.request != asked_->request) return std::nullopt;
+    std::optional<Arrived> complete = std::exchange(coming_, std::nullopt);
+    if (!asked_ || complete->request != asked_->request) return std::nullopt;
     const std::uint64_t newer_than = asked_->newer_than;
     asked_.reset();
-    if (complete.epoch <= newer_than) violated("epoch " + std::to_string(complete.epoch));
+    if (complete->epoch <= newer_than) violated("epoch " + std::to_string(complete->epoch));
     return complete;
   }
 
