@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <string>
 
 #include "device.hpp"
 #include "errors.hpp"
@@ -40,14 +41,26 @@ bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
   return !S_ISSOCK(mode) && !S_ISFIFO(mode) && !S_ISDIR(mode) && !S_ISBLK(mode);
 }
 
+// Open a memfd again, or return none where that is impossible. CPU drivers read a file from its current position, which
+// all processes have in common that were sent the file.
+spi::UniqueFd opened_again(const spi::StrangerFd& file) {
+  const int access = fcntl(file.get(), F_GETFL) & O_ACCMODE;
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  return spi::UniqueFd(::open(path.c_str(), access | O_CLOEXEC));
+}
+
 // By the specification, a failed import leaves the descriptor open; some drivers close it. So the driver gets a
 // duplicate, which is closed here only if its number still names the same file. Imports take turns, because another
 // import could get the same number for the same file in between.
 class Offer {
  public:
   /// `memory` is where the driver puts the imported memory. Once it is there, the driver owns the duplicate.
-  Offer(const spi::StrangerFd& original, const VkDeviceMemory& memory)
-      : lock_(turn()), original_(original.get()), copy_(original.duplicate(above_exports)), memory_(memory) {}
+  Offer(const spi::StrangerFd& original, bool of_gpu, const VkDeviceMemory& memory)
+      : lock_(turn()),
+        again_(of_gpu ? spi::UniqueFd() : opened_again(original)),
+        original_(again_ ? again_.get() : original.get()),
+        copy_(again_ ? again_.duplicate(above_exports) : original.duplicate(above_exports).trust()),
+        memory_(memory) {}
   Offer(const Offer&) = delete;
   Offer& operator=(const Offer&) = delete;
   ~Offer() {
@@ -66,6 +79,7 @@ class Offer {
     return mutex;
   }
   std::unique_lock<std::mutex> lock_;
+  const spi::UniqueFd again_;
   int original_;
   spi::StrangerFd copy_;
   const VkDeviceMemory& memory_;
@@ -103,7 +117,7 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   made->imported = made->shared = true;
   made->read_only = read_only;
   Shortage shortage;
-  const Offer offer(fd, made->memory);
+  const Offer offer(fd, logical.device.is_gpu, made->memory);
   const VkResult result = made->build(offer.fd(), shortage);
   const bool refused = made->buffer != VK_NULL_HANDLE && made->memory == VK_NULL_HANDLE;
   if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // drivers say so of a file that holds less than claimed

@@ -2,12 +2,18 @@
 // Two processes on the same bytes, for every memory that can be exported.
 
 #include <poll.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "fds.hpp"
 #include "fixture.hpp"
 #include "spawn.hpp"
+#include "threads.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::test {
@@ -64,6 +70,24 @@ TEST_P(SharingProcesses, LargeAlignmentCarriesItsOffset) {
   Child child = spawn("rewrite", 5000, device());
   ipc::send(child.socket(), buffer.ipc_descriptor(stream));
   expect_rewritten(child, buffer);
+}
+
+// A file that was sent has one position for all processes that have it.
+TEST_P(SharingProcesses, OthersMayMoveTheFilesPosition) {
+  const Buffer buffer = filled(pattern(5000, 1));
+  const ipc::Descriptor descriptor = buffer.ipc_descriptor(stream);
+  const int file = descriptor.fds().front().get();
+  std::atomic<bool> over = false;
+  const Thread others([&] {
+    while (!over) (void)::lseek(file, 7, SEEK_SET);  // files of GPUs have none
+  });
+  const std::shared_ptr<void> ends(nullptr, [&](void*) { over = true; });  // also if an import throws
+  for (int i = 0; i < 50; ++i) {
+    std::vector<spi::UniqueFd> files;
+    for (const spi::UniqueFd& one : descriptor.fds()) files.push_back(one.duplicate());
+    const Bytes bytes(descriptor.bytes().begin(), descriptor.bytes().end());
+    EXPECT_BYTES(read(ipc::open({bytes, std::move(files)}, stream), stream), pattern(5000, 1));
+  }
 }
 
 TEST_P(SharingProcesses, SentTwice) {
