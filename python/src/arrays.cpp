@@ -27,12 +27,19 @@ nb::object array_over(nb::handle object) {
   return nb::module_::import_("numpy").attr("asarray")(view);
 }
 
+/// Return the type of integers that take as much room as a type that ml_dtypes adds.
+DType integer_of(std::size_t bytes) {
+  if (bytes == u8.bytes()) return u8;
+  if (bytes == u16.bytes()) return u16;
+  return u32;  // complex32 is the largest
+}
+
 nb::object readable_array(const Tensor& tensor) {
   const Layout& layout = tensor.layout();
   if (has_buffer_format(layout.dtype)) return array_over(nb::cast(tensor.share()));
   const nb::object dtype = extended_dtype(layout.dtype);
-  Layout plain = layout;  // the types that ml_dtypes adds have one or two bytes
-  plain.dtype = layout.dtype.bytes() == 1 ? u8 : u16;
+  Layout plain = layout;
+  plain.dtype = integer_of(layout.dtype.bytes());
   return array_over(nb::cast(Tensor(tensor.buffer().share(), plain))).attr("view")(dtype);
 }
 

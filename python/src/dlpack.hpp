@@ -3,6 +3,7 @@
 // The Python half of DLPack (array API 2025.12): keyword arguments, capsules and the order between streams.
 
 #include "bind.hpp"
+#include "weir/spi/dlpack.hpp"
 
 namespace weir::python {
 
@@ -17,6 +18,10 @@ Tensor from_dlpack(nb::handle object, nb::handle stream);
 
 /// Take over a tensor whose work is in order of `stream` already. Ownership moves even when this throws.
 Tensor take_over(DLManagedTensorVersioned* managed, const Stream& stream);
+
+/// Export the elements for a consumer on `consumer`, as spi::export_elements does.
+ManagedTensor export_for(const Buffer& buffer, const spi::Elements& elements, DlpackDevice device, std::uint64_t flags,
+                         const Stream& consumer);
 
 /// Return DLPack's table of C functions for objects of class Tensor.
 nb::capsule exchange_api();

@@ -105,7 +105,7 @@ int export_tensor(void* object, DLManagedTensorVersioned** out) noexcept {
     const spi::Elements elements{layout.dtype, layout.shape, layout.strides, layout.byte_offset};
     if (device.type == kDLCUDA) {
       const Stream stream = work_stream(cuda_device(buffer, device));
-      *out = spi::export_elements(buffer, elements, device, 0, &stream).release();
+      *out = export_for(buffer, elements, device, 0, stream).release();
     } else {
       complete_on_host(buffer);
       *out = spi::export_elements(buffer, elements, device, 0, nullptr).release();

@@ -4,15 +4,22 @@
 #include <dlpack/dlpack.h>
 
 #include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dlpack_names.hpp"
 #include "guarded.hpp"
+#include "integers.hpp"
 #include "ordering.hpp"
 #include "weir/interop/python.hpp"
+#include "weir/spi/block.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/dlpack.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::python {
 namespace {
@@ -69,6 +76,9 @@ void parse(Arguments& arguments, nb::handle name, nb::handle value) {
     arguments.stream = integer(value, "stream");
   } else if (*known == Name::dl_device) {
     const auto [type, id] = integers(value, "dl_device");
+    if (!std::in_range<std::int32_t>(type) || !std::in_range<std::int32_t>(id))
+      fail(PyExc_BufferError,
+           "dl_device: there is no device (" + std::to_string(type) + ", " + std::to_string(id) + ")");
     arguments.options.device = DlpackDevice{static_cast<std::int32_t>(type), static_cast<std::int32_t>(id)};
   } else {
     if (!PyBool_Check(value.ptr())) throw nb::type_error("copy must be None, True or False");
@@ -126,7 +136,8 @@ ManagedTensor export_as_it_is(const T& self, DlpackDevice device, std::uint64_t 
   const Buffer& buffer = buffer_of(self);
   if (!consumer) complete_on_host(buffer);
   return with_elements(self, [&](const spi::Elements& elements) {
-    return spi::export_elements(buffer, elements, device, flags, consumer ? &*consumer : nullptr);
+    return consumer ? export_for(buffer, elements, device, flags, *consumer)
+                    : spi::export_elements(buffer, elements, device, flags, nullptr);
   });
 }
 
@@ -177,6 +188,16 @@ PyMethodDef* methods() {
 }
 
 }  // namespace
+
+// What other backends' streams have to do first is handed on without the GIL, because a queue's lock may be Python's.
+ManagedTensor export_for(const Buffer& buffer, const spi::Elements& elements, DlpackDevice device, std::uint64_t flags,
+                         const Stream& consumer) {
+  const spi::Block& block = *buffer.block();
+  const bool one_backend = !block.stream || block.stream->device().backend == consumer.state().device().backend;
+  if (one_backend && block.never_left_home()) return spi::export_elements(buffer, elements, device, flags, &consumer);
+  return without_gil(
+      [&, kept = buffer.share()] { return spi::export_elements(kept, elements, device, flags, &consumer); });
+}
 
 PyMethodDef* buffer_dlpack_methods() { return methods<Buffer>(); }
 PyMethodDef* tensor_dlpack_methods() { return methods<Tensor>(); }

@@ -6,6 +6,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "held.hpp"
 #include "host_bytes.hpp"
 #include "integers.hpp"
+#include "owners.hpp"
+#include "weir/error.hpp"
 
 namespace weir::python {
 namespace {
@@ -66,11 +69,17 @@ void for_streams(const MirroredBuffer& buffer, Index index, F&& f) {
   for (std::size_t i = first; i < end; ++i) f(buffer.stream(i));
 }
 
-/// Keep `object` until the streams have passed what is on them.
+/// Keep `object` until the streams have passed what is on them. It is never given up where a stream cannot say that:
+/// the device may still write.
 void keep(nb::handle object, const MirroredBuffer& buffer, Index index) {
   for_streams(buffer, index, [&](const Stream& stream) {
-    if (without_gil([&] { return stream.done(); })) return;
-    without_gil([&, give_up = Owner{object}.dropper()] { stream.call(give_up); });
+    Owner kept{object};
+    try {
+      if (without_gil([&] { return stream.done(); })) return kept.drop();
+      without_gil([&, give_up = kept.dropper()] { stream.call(give_up); });
+    } catch (const std::exception& error) {
+      report({{}, "weir.MirroredBuffer: memory that a copy writes is never given up", error.what()});
+    }
   });
 }
 

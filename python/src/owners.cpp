@@ -30,11 +30,18 @@ bool holds_the_gil() noexcept {
   return mine && current() == mine;
 }
 
+/// Make the call. An exception that is on its way in this thread is kept from it.
+void make_call(void (*function)(void*), void* argument) {
+  if (!PyErr_Occurred()) return function(argument);
+  const nb::error_scope kept;
+  function(argument);
+}
+
 }  // namespace
 
 void call_with_gil(void (*function)(void*), void* argument) noexcept {
   if (!Py_IsInitialized()) return;
-  if (holds_the_gil()) return function(argument);
+  if (holds_the_gil()) return make_call(function, argument);
   auto* const call = new (std::nothrow) PendingCall{function, argument};
   if (!call)
     return report({std::make_error_code(std::errc::not_enough_memory), "giving up an object of Python",
@@ -51,7 +58,7 @@ void make_pending_calls() noexcept {
   while (call) {
     const std::unique_ptr<PendingCall> mine{call};
     call = call->next;
-    mine->function(mine->argument);
+    make_call(mine->function, mine->argument);
   }
 }
 

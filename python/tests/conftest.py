@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of memory of this machine, as parameters."""
 
+import ctypes
 import os
 import signal
 
@@ -41,6 +42,19 @@ class Memory:
         buffer.copy_to(out, stream=self.stream)
         self.stream.synchronize()
         return bytes(out)
+
+
+_take_violations = getattr(ctypes.CDLL(os.environ.get("WEIR_CUDA_LIBRARY")), "fake_cuda_violations", None)
+
+
+@pytest.fixture(autouse=True)
+def _rules_of_cuda():
+    """What the modelled driver, if it is here, saw of calls that a real one does not forgive."""
+    yield
+    if _take_violations:
+        text = ctypes.create_string_buffer(4096)
+        _take_violations(text, ctypes.c_size_t(len(text)))
+        assert text.value.decode() == ""
 
 
 ALL = list(_all_memories())

@@ -262,6 +262,7 @@ def test_with_closes(memory):
 def test_a_buffer_keeps_what_it_needs_alive(memory):
     buffer = memory.filled(4096, 7)
     device, info = memory.device, memory.info
+    memory.stream.synchronize()  # nothing orders the two streams
     memory.resource = memory.stream = None
     gc.collect()
     other = Memory(device, info)

@@ -30,13 +30,14 @@ class NativeStream:
         assert self.driver.cuStreamDestroy_v2(self.stream) == 0
 
 
-def test_a_stream_may_be_destroyed_before_the_tensor_of_cuda(cuda):
+@pytest.mark.parametrize("copy", [None, True])
+def test_a_stream_may_be_destroyed_before_the_tensor_of_cuda(cuda, copy):
     pool = weir.current_resource(cuda.device)
     for _ in range(100):
         stream = NativeStream(cuda.device)
         buffer = pool.allocate(1 << 20, stream=cuda.stream)
         buffer.fill(1, stream=cuda.stream)
-        capsule = buffer.__dlpack__(stream=stream.handle, max_version=(1, 3))
+        capsule = buffer.__dlpack__(stream=stream.handle, copy=copy, max_version=(1, 3))
         assert capsules.managed(capsule).tensor.device_type == 2
         buffer.close()
         del buffer

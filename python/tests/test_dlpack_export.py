@@ -148,6 +148,12 @@ def test_other_devices_are_refused(pageable, device):
         pageable.allocate(16).__dlpack__(dl_device=device)
 
 
+@pytest.mark.parametrize("device", [((1 << 32) + 1, 0), (1, 1 << 32), (-(1 << 31) - 1, 0)])
+def test_numbers_that_no_device_has_are_refused(pageable, device):
+    with pytest.raises(BufferError, match=r"dl_device: there is no device \("):
+        pageable.allocate(16).__dlpack__(dl_device=device)
+
+
 @pytest.mark.parametrize("stream", [0, 1, 2, 12345, -2])
 def test_host_memory_takes_no_stream(pageable, stream):
     with pytest.raises(ValueError, match="stream must be None or -1"):

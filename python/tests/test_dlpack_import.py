@@ -188,6 +188,25 @@ def test_a_forged_tensor_is_understood():
     assert forged.deleted == 1
 
 
+def test_complex_numbers_of_four_bytes():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    if not hasattr(ml_dtypes, "complex32"):
+        pytest.skip("this ml_dtypes has no complex32")
+    forged = Forged(code=5, bits=32, ndim=1)
+    forged.shape[0], forged.strides[0] = 4, 1
+    array = np.asarray(weir.from_dlpack(forged.capsule()))
+    assert array.dtype == ml_dtypes.complex32 and array.shape == (4,)
+    assert array.view("int32").tolist() == [0, 1, 2, 3]
+
+
+def test_the_deleter_is_called_beside_an_exception():
+    forged = Forged()
+    with pytest.raises(IndexError):
+        weir.from_dlpack(forged.capsule())[99]
+    gc.collect()
+    assert forged.deleted == 1
+
+
 def test_the_byte_offset_counts():
     forged = Forged(byte_offset=8, ndim=1)
     forged.shape[0], forged.strides[0] = 4, 1

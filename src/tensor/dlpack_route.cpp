@@ -15,6 +15,7 @@
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/dlpack.hpp"
+#include "weir/spi/stream_state.hpp"
 #include "weir/spi/view.hpp"
 
 namespace weir {
@@ -101,8 +102,10 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
                       : "; copy it to a buffer of that device first");
 }
 
-Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& stream) {
+// The copy keeps its allocation stream for as long as it is there, and a consumer may destroy its own before.
+Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& consumer) {
   const Buffer& source = tensor.buffer();
+  const Stream stream = consumer.state().stand_in() ? Stream(consumer.device()) : consumer;
   Layout layout = Layout::compact(tensor.layout().dtype, tensor.layout().shape);
   const ResourcePtr resource = route.to_host ? host::make_pageable_resource() : source.memory_resource();
   Buffer memory = resource->allocate(layout.bytes_needed(), stream);

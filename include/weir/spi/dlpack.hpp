@@ -34,7 +34,8 @@ struct DlpackRoute {
 /// Return what `options` ask for. Throws incompatible when the memory cannot be shown as that of the device, and when
 /// it needs the copy that the options forbid; unsupported for memory that DLPack cannot show; closed.
 [[nodiscard]] WEIR_API DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options);
-/// Return a compact copy of the elements, ordered after every use of the memory so far, made in order of `stream`.
+/// Return a compact copy of the elements, ordered after every use of the memory so far. It is made on `stream`, or on a
+/// stream of its own where the owner of `stream` may destroy that right after the export: order the consumer after it.
 [[nodiscard]] WEIR_API Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& stream);
 /// Export the elements. `flags` are DLPack's. With a `consumer`, its later work is ordered after every use so far, and
 /// the memory's reuse after the work that is on it when the deleter runs. Without one, the caller knows that all uses
