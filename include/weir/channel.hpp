@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -102,6 +103,11 @@ class WEIR_API Channel {
   [[nodiscard]] ChannelStats stats() const;
 
  private:
+  friend class RingConsumer;
+  using Learns = std::function<bool(std::span<const std::byte> payload)>;
+  /// receive(), in which `learns` gets the payload before the memory is opened, and returns true.
+  [[nodiscard]] Parcel receive(const Stream& stream, std::chrono::milliseconds timeout, const Learns& learns);
+
   struct State;
   std::shared_ptr<State> state_;
 };

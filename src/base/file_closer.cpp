@@ -28,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_threads = 8;
 constexpr std::size_t most_ahead = 64;              // files that may wait before a caller has to wait, too
 constexpr std::chrono::milliseconds patience{100};  // a close that takes longer is stuck
+constexpr std::chrono::milliseconds quick{1};       // for one file, callers wait that long again and again
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 class Closer {
@@ -49,7 +50,7 @@ class Closer {
                      "it stays open, leaked: std::bad_alloc"});
     }
     attend(lock);
-    (void)ended_.wait_for(lock, patience, [&] { return waiting() <= most_ahead || !served(); });
+    if (waiting() > most_ahead) catch_up(lock);
   }
 
   void settle() noexcept {
@@ -104,6 +105,14 @@ class Closer {
   [[nodiscard]] bool attended() const noexcept { return std::ranges::any_of(work_, at_it); }
   /// Return whether some thread will close the files that wait, now or when the other threads turn out to be stuck.
   [[nodiscard]] bool served() const noexcept { return idle() != 0 || attended(); }
+
+  // Callers wait as long as files are closed quickly. Whoever sends files whose closing takes long, but not so long
+  // that it is stuck, holds up all callers together for no longer than `patience`.
+  void catch_up(Lock& lock) noexcept {
+    const auto begun = Clock::now();
+    (void)ended_.wait_for(lock, allowance_, [&] { return waiting() <= most_ahead || !served(); });
+    allowance_ -= std::min(allowance_, Clock::now() - begun);
+  }
 
   // Make sure that the files that wait get closed: by a thread that is at work and not stuck, or by another thread if
   // that one gets stuck.
@@ -164,6 +173,7 @@ class Closer {
     lock.lock();
     if (fork_generation != process) return false;
     mine.number = 0;
+    allowance_ = std::min<Clock::duration>(allowance_ + quick, patience);
     ended_.notify_all();
     return true;
   }
@@ -195,6 +205,7 @@ class Closer {
   std::vector<Waiting> waiting_;  // the files from index first_ on
   std::size_t first_ = 0;
   std::uint64_t handed_ = 0;
+  Clock::duration allowance_ = patience;  // how long callers may still wait; grows with every file that is closed
   std::array<Work, most_threads> work_;
   std::size_t threads_ = 0;  // how many exist; those without work wait for some
   bool told_ = false;        // it was reported that all threads are stuck

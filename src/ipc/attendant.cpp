@@ -75,7 +75,7 @@ void Attendant::run() noexcept {
     }
     serve(ready.events, round, lock);
     if (fork_generation != process) return;  // the work called fork(), and this is the child
-    const bool answers = round && ready.all;
+    const bool answers = round && (ready.all || sees_all());
     if (answers) {
       answer_ = asked;
       answered_.notify_all();

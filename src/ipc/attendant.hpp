@@ -57,10 +57,12 @@ class Attendant {
   [[nodiscard]] virtual bool is_due() const noexcept { return false; }
   /// Return whether something is to be done again after a pause.
   [[nodiscard]] virtual bool is_late() const noexcept { return false; }
-  /// Attend to the files whose keys are in `ready`, to what is due, and if `round` is true to all other files that may
-  /// be ready. May release the lock meanwhile; the work done then may call fork(), and where fork_generation has
+  /// Attend to the files whose keys are in `ready`, to what is due, and if `round` is true to other files that may be
+  /// ready. May release the lock meanwhile; the work done then may call fork(), and where fork_generation has
   /// changed, this function returns at once.
   virtual void serve(std::span<const epoll_event> ready, bool round, Lock& lock) noexcept = 0;
+  /// Return whether serve() attends in a round to every file, also to those that are not in `ready`.
+  [[nodiscard]] virtual bool sees_all() const noexcept { return false; }
   /// This is the child of a fork, and what the object keeps is the parent's. Its end here must have no effect.
   virtual void leave_to_parent() noexcept = 0;
   /// The thread ends although there is something to wait for. May release the lock.

@@ -41,7 +41,7 @@ class Leases final : public Attendant {
                    .wait = "lease: epoll_wait",
                    .lost = "memory that other processes opened is not used again"}) {}
 
-  spi::UniqueFd grant(Buffer buffer, std::vector<Buffer> more = {}) {
+  spi::StrangerFd grant(Buffer buffer, std::vector<Buffer> more = {}) {
     auto [mine, theirs] = make_pipe(purpose);
     std::list<Lease> one;  // destroyed without the lock if this throws
     one.push_back({std::move(mine), std::move(buffer), std::move(more)});
@@ -115,12 +115,12 @@ const ForkStep leases_step(0, [](spi::ForkMoment moment) noexcept { leases().for
 
 }  // namespace
 
-spi::UniqueFd grant_lease(Buffer buffer) {
+spi::StrangerFd grant_lease(Buffer buffer) {
   answer_for_lent(lent_out);
   return leases().grant(std::move(buffer));
 }
 
-spi::UniqueFd grant_lease(std::vector<Buffer> buffers) {
+spi::StrangerFd grant_lease(std::vector<Buffer> buffers) {
   answer_for_lent(lent_out);
   Buffer last = std::move(buffers.back());
   buffers.pop_back();

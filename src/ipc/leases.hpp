@@ -10,15 +10,15 @@
 
 #include "memory/lent.hpp"
 #include "weir/buffer.hpp"
-#include "weir/spi/unique_fd.hpp"
+#include "weir/spi/stranger_fd.hpp"
 
 namespace weir::detail {
 
 /// Keep `buffer` until every copy of the returned file is closed, in whatever process. Throws when there is no file
 /// descriptor, memory or thread for that.
-[[nodiscard]] spi::UniqueFd grant_lease(Buffer buffer);
+[[nodiscard]] spi::StrangerFd grant_lease(Buffer buffer);
 /// The same for many buffers at once, of which there is at least one.
-[[nodiscard]] spi::UniqueFd grant_lease(std::vector<Buffer> buffers);
+[[nodiscard]] spi::StrangerFd grant_lease(std::vector<Buffer> buffers);
 
 /// Give back the buffers of leases that have ended; on return this is done for all leases that ended before the call.
 /// Return false when there was no lease to look at. Does nothing when called from the end of such a buffer, or from a

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "hold.hpp"
@@ -150,6 +151,24 @@ ipc::Frame next_frame(ipc::RingProducer& producer, ipc::RingConsumer& consumer, 
   throw WrongResult{"frames for the consumer"};
 }
 
+/// The first frame. A consumer that fails once goes on where it was, unless the failure has ended the connection or the
+/// memory is refused for good.
+ipc::Frame first_frame(ipc::RingProducer& producer, ipc::RingConsumer& consumer, const Stream& stream,
+                       const Stream& reader) {
+  try {
+    return next_frame(producer, consumer, stream, reader);
+  } catch (const std::exception&) {
+    try {
+      (void)next_frame(producer, consumer, stream, reader);
+    } catch (const Error& error) {
+      require(std::string_view(error.what()).find("ring") == std::string_view::npos,
+              "frames for a consumer that failed");
+    } catch (const std::exception&) {  // the failure that ended the connection
+    }
+    throw;
+  }
+}
+
 // A consumer that fails leaves the producer as it was: the next one gets frames, and every slot comes back.
 void pass_frames(const Stage& stage) {
   constexpr std::size_t slots = 5;  // enough for two consumers
@@ -165,7 +184,7 @@ void pass_frames(const Stage& stage) {
     slot.fill(std::byte{5}, stream);
     ipc::Parcel frame{std::move(slot)};
     with_second_try("publish", [&] { return producer.publish({&frame, 1}, stream); });
-    const ipc::Frame got = next_frame(producer, consumer, stream, reader);
+    const ipc::Frame got = first_frame(producer, consumer, stream, reader);
     require(lands(got.buffer, reader, 5), "bytes of a frame");
     producer.remove_consumer(id);
     return 0;

@@ -65,6 +65,10 @@ Parcel Channel::receive(const Stream& stream, std::chrono::milliseconds timeout)
   return state_->link->receive(stream, Deadline(timeout));
 }
 
+Parcel Channel::receive(const Stream& stream, std::chrono::milliseconds timeout, const Learns& learns) {
+  return state_->link->receive(stream, Deadline(timeout), learns);
+}
+
 void Channel::close() noexcept {
   if (state_) state_->link->close();
 }

@@ -160,12 +160,12 @@ class Link : public std::enable_shared_from_this<Link> {
   void check_peer() const;
   struct Waiting {
     const Deadline& deadline;
-    int reads_late = 0;  // after the deadline, something came so often
+    int read_late = 0;  // how much came after the deadline, in small packets
   };
   void wait(Lock& lock, Waiting& waiting, bool for_room_in_socket);
   enum class Came { nothing, packet, large_packet, end };
   void read(Lock& lock, Reads reads) noexcept;
-  [[nodiscard]] bool read_some() noexcept;
+  [[nodiscard]] int read_some() noexcept;
   [[nodiscard]] Came read_packet() noexcept;
   void watch_again(Lock& lock) noexcept;
   void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -16,6 +17,10 @@ namespace weir::detail::channel {
 namespace {
 
 constexpr std::uint32_t most_window = 65536;
+
+// How much a call reads after its time limit, in small packets: as many as a socket holds unless somebody enlarged it.
+// A large packet takes as much room there as so many small ones, and much longer to read.
+constexpr int most_late = 1024, large = 64;
 
 }  // namespace
 
@@ -33,14 +38,15 @@ void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
   }
   if (reads) reading_ = true;
   lock.unlock();
-  bool changed = reads && read_some();  // costs less than to ask first
+  int read = reads ? read_some() : 0;  // costs less than to ask first
+  bool changed = read != 0;
   if (!changed) {
     std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
     pollfd& socket = entries[0];
     if (reads) socket.events |= POLLIN;
     if (for_room_in_socket) socket.events |= POLLOUT;
     changed = ::poll(entries.data(), entries.size(), deadline.milliseconds()) > 0;
-    if (reads && changed && (socket.revents & ~POLLOUT) != 0) (void)read_some();
+    if (reads && changed && (socket.revents & ~POLLOUT) != 0) read = read_some();
   }
   lock.lock();
   if (reads) {
@@ -48,7 +54,7 @@ void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
     changed_.notify_all();
     watch_again(lock);
   }
-  if (!changed || (deadline.over() && ++waiting.reads_late > static_cast<int>(Reads::all))) deadline.check(late);
+  if (!changed || (deadline.over() && (waiting.read_late += std::max(read, 1)) >= most_late)) deadline.check(late);
 }
 
 // See to it that the watcher reads, if it or another thread left the reading to this one. Does so without the lock,
@@ -89,13 +95,19 @@ void Link::read(Lock& lock, Reads reads) noexcept {
 }
 
 // Read a packet, and what comes behind a large one: the peer fills packets when it has much to send, and then it may
-// wait for room in the socket. What comes behind a small one stays for the next call, or for the watcher. Return whether
-// something came. The caller has set reading_.
-bool Link::read_some() noexcept {
-  auto came = read_packet();
-  if (came == Came::nothing) return false;
-  for (int i = 1; i < static_cast<int>(Reads::some) && came == Came::large_packet; ++i) came = read_packet();
-  return true;
+// wait for room in the socket. What comes behind a small one stays for the next call, or for the watcher. Return how
+// much came, in small packets. The caller has set reading_.
+int Link::read_some() noexcept {
+  int read = 0;
+  for (int i = 0; i < static_cast<int>(Reads::some); ++i) {
+    const auto came = read_packet();
+    if (came == Came::large_packet) {
+      read += large;
+    } else {
+      return read + (came == Came::nothing ? 0 : 1);
+    }
+  }
+  return read;
 }
 
 // The caller has set reading_.

@@ -36,9 +36,11 @@ PagePoint SentPoints::record(const Stream& stream) {
   auto& timeline = stream.state();
   const auto word = words_.of(timeline.id(), [&](PagePoint point) { return page_->reached(point); });
   if (!word)
-    throw Error(Errc::unsupported, "ipc::Channel::send: " + std::to_string(page_words) +
-                                       " other streams have work that the peer waits for, which is as many as a "
-                                       "connection has words for; synchronize one of them, or use another channel");
+    throw Error(Errc::unsupported,
+                "ipc::Channel::send: " + std::to_string(page_words) +
+                    " other streams have work that the peer waits for, or were lost with such work, "
+                    "which is as many as a connection has words for; synchronize one that has work, or "
+                    "use another channel");
   if (!timeline.has_work_from_outside()) {
     if (const auto given = words_.given(*word, timeline.issued())) return *given;
   }

@@ -113,6 +113,8 @@ class Watcher final : public Attendant {
   [[nodiscard]] bool is_due() const noexcept override { return !asked_.empty(); }
   [[nodiscard]] bool is_late() const noexcept override { return !late_.empty(); }
 
+  [[nodiscard]] bool sees_all() const noexcept override { return true; }
+
   void serve(std::span<const epoll_event> ready, bool round, Lock& lock) noexcept override {
     for (const epoll_event& event : ready) {
       const auto found = watched_.find(static_cast<int>(event.data.u64));

@@ -159,7 +159,7 @@ struct SetWriter::State {
   }
 
   std::variant<Committed, Refused> send(const Composed& set, const Deadline& deadline) {
-    spi::UniqueFd lease;
+    spi::StrangerFd lease;  // the holder has the pipe, too
     if (!set.pinned.empty()) {
       std::vector<Buffer> pinned;
       pinned.reserve(set.pinned.size());

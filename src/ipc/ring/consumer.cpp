@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "ipc/channel/deadline.hpp"
@@ -24,16 +26,27 @@ Tensor Frame::tensor() const {
 RingConsumer::RingConsumer(spi::UniqueFd socket, const RingConsumerOptions& options)
     : channel_(std::move(socket), {.window = options.ahead}) {}
 
+// What the greeting says is learned before its memory is opened. So where that fails, the next call goes on with the
+// first frame, and where there is no memory for learning it, with the greeting.
 void RingConsumer::open(const Stream& stream, std::chrono::milliseconds timeout) {
   if (opened_) return;
-  const Parcel greeting = channel_.receive(stream, timeout);
+  bool corrupt = false;
+  const auto learn = [&](std::span<const std::byte> payload) {
+    try {
+      auto said = detail::ring::decode_greeting(payload);
+      if (said.layout) layout_ = std::make_shared<const Layout>(*std::move(said.layout));
+      expected_ = said.first;
+      opened_ = true;
+    } catch (const Error&) {
+      corrupt = true;
+      throw;
+    }
+    return true;
+  };
   try {
-    auto said = detail::ring::decode_greeting(greeting.payload);
-    if (said.layout) layout_ = std::make_shared<const Layout>(*std::move(said.layout));
-    expected_ = said.first;
-    opened_ = true;
+    (void)channel_.receive(stream, timeout, learn);
   } catch (...) {
-    close();
+    if (corrupt) close();
     throw;
   }
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <list>
@@ -127,6 +128,24 @@ TEST_F(StrangerFiles, OneThatBlocksKeepsNoOtherOpen) {
   Told later;
   detail::close_apart(later.take());
   later.wait();
+}
+
+// Each of them takes long, but not so long that it is stuck.
+TEST_F(StrangerFiles, SlowOnesHoldUpNobodyAgainAndAgain) {
+  constexpr std::size_t ahead = 64, count = ahead + 40, few = 20;
+  std::list<BlockingFile> slow(count);
+  std::atomic<std::size_t> closed = 0;
+  std::atomic<bool> handed_over = false;
+  const Thread closing([&] {
+    for (BlockingFile& file : slow) {
+      if (!handed_over) std::this_thread::sleep_for(patience * 3 / 5);
+      file.let_go();
+      ++closed;
+    }
+  });
+  for (BlockingFile& file : slow) detail::close_apart(file.take());
+  EXPECT_LT(closed.load(), few);
+  handed_over = true;
 }
 
 // One after the other gets stuck, without anybody who hands over more.

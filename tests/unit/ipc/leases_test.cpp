@@ -35,7 +35,8 @@ class Leases : public testing::Test {
   /// On memory that tells its end, which is the lease's, to `ends`.
   [[nodiscard]] UniqueFd leased(std::function<void()> ends) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return detail::grant_lease(Buffer::from_handle(host_device(), address, memory_.size(), std::move(ends), stream_));
+    return detail::grant_lease(Buffer::from_handle(host_device(), address, memory_.size(), std::move(ends), stream_))
+        .trust();
   }
   [[nodiscard]] UniqueFd leased(std::atomic<bool>& ended) {
     ended = false;

@@ -4,8 +4,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -88,6 +91,16 @@ class Peer {
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
   [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came so far
   void leave() { socket_.reset(); }
+  /// Let so many bytes be sent that nobody has read. Return false if this process may not.
+  [[nodiscard]] bool send_ahead(int bytes) {
+    return ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0;
+  }
+  /// Return whether the channel has read everything that was sent.
+  [[nodiscard]] bool is_read() const {
+    int unread = -1;
+    EXPECT_EQ(::ioctl(socket_.get(), SIOCOUTQ, &unread), 0);
+    return unread == 0;
+  }
 
  private:
   /// Read the next packet, if there is one, until `goes_on(message)` returns false.

@@ -169,6 +169,32 @@ TEST_F(HostilePeer, HoldsUpNobodyByItsSilence) {
   expect_nothing_lent();
 }
 
+// Only what a socket holds by itself is read after the time limit.
+TEST_F(HostilePeer, ThatSendsAheadKeepsNobodyBeyondTheTimeLimit) {
+  if (!peer_.send_ahead(16 << 20)) GTEST_SKIP() << "this process may not enlarge the buffer of a socket";
+  peer_.greet();
+  const auto wire = honest();
+  const auto file = reserved_memory_file(wire.segment_size);
+  std::uint32_t number = 1;
+  for (int i = 0; i < 24; ++i, ++number) {
+    PacketWriter packet;
+    std::vector<int> files;
+    for (; 2 * packet.bytes().size() <= largest_packet; ++number) {
+      ASSERT_TRUE(packet.add(Segment{number, detail::encode(wire)}));
+      ASSERT_TRUE(packet.add(Retire{number}));
+      files.push_back(file.get());
+    }
+    peer_.say(packet, files);
+  }
+  PacketWriter packet;
+  ASSERT_TRUE(packet.add(Segment{number, detail::encode(wire)}));
+  ASSERT_TRUE(packet.add(Grant{0, number, 0, 8, {}, {}}));
+  peer_.say(packet, std::array<int, 1>{file.get()});
+  EXPECT_ERROR(channel_.receive(stream_, std::chrono::milliseconds{0}), Errc::timed_out, "nothing came in time");
+  EXPECT_FALSE(peer_.is_read());
+  EXPECT_EQ(channel_.receive(stream_, limit).buffer.size(), 8U);
+}
+
 TEST_F(HostilePeer, LeavesNoFilesBehind) {
   const auto wire = honest();
   const std::size_t before = open_fds();
