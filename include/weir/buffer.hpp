@@ -77,7 +77,8 @@ class WEIR_API Buffer {
 
   /// Enqueue a copy of this whole buffer into `dst` (same size, else invalid_argument) on `stream`; may return before
   /// the copy completes. The two buffers may be in memory of any kind on any device. The memory of both stays alive and
-  /// unreused until the copy is done. Ranges of the same memory that overlap are refused with invalid_argument.
+  /// unreused until the copy is done. Ranges of the same memory that overlap are refused with
+  /// invalid_argument, and a destination that is read-only with permission_denied, as fills of such memory are.
   void copy_to(Buffer& dst, const Stream& stream) const;
   /// Allocate a buffer of the same size from this buffer's resource, enqueue a copy into it on `stream`, and return it.
   [[nodiscard]] Buffer copy_to(const Stream& stream) const;
@@ -124,14 +125,17 @@ class WEIR_API Buffer {
   [[nodiscard]] Tensor view(DType dtype, std::vector<std::int64_t> shape, std::size_t byte_offset = 0) const;
 
   /// Return a descriptor of this buffer for another process; see ipc.hpp. The peer's stream is ordered after the
-  /// present point of `stream` and after every recorded use. Throws unsupported when the memory is not exportable, and
-  /// for Access::read_only when the backend cannot lend memory for reading alone.
+  /// present point of `stream` and after every recorded use. Throws invalid_argument for zero bytes; unsupported
+  /// when the memory is not exportable, when the buffer lies in more than 250 pages of a paged pool, and for
+  /// Access::read_only when the backend cannot lend memory for reading alone; closed.
   [[nodiscard]] ipc::Descriptor ipc_descriptor(const Stream& stream,
                                                ipc::Access access = ipc::Access::read_write) const;
 
   /// Return a buffer over memory that somebody else owns. `release` runs once, on any thread, when the last owner of
   /// the buffer is gone and all recorded uses are complete. `address` is a host or CUDA pointer; vulkan.hpp wraps
-  /// Vulkan buffers. If this throws, `release` has not run.
+  /// Vulkan buffers. Throws invalid_argument for a null address, for zero bytes, and for memory that CUDA does not know
+  /// or that ends earlier; incompatible for memory of another CUDA device; unsupported for Vulkan. If this throws,
+  /// `release` has not run.
   [[nodiscard]] static Buffer from_handle(const Device& device, std::uint64_t address, std::size_t bytes,
                                           std::function<void()> release, const Stream& stream);
 

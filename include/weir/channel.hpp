@@ -72,18 +72,19 @@ class WEIR_API Channel {
 
   /// Lend `buffer` to the peer, whose stream waits for everything that was put on `stream` and for all recorded uses of
   /// the buffer. The buffer may be closed right afterwards. Throws unsupported for memory that was not made exportable,
-  /// and when the peer waits for 512 other streams; invalid_argument for a payload that is too large and for zero
-  /// bytes; peer_gone, closed, timed_out when the peer does not make room within `timeout`, and what keeps a thread
-  /// from starting that takes back what comes back. A call that throws has sent nothing.
+  /// for a buffer in more than 250 pages of a paged pool, and when the peer waits for 512 other streams;
+  /// invalid_argument for a payload that is too large and for zero bytes; timed_out when the peer makes no room within
+  /// `timeout`; peer_gone; closed; and the system's error when the thread that takes memory back cannot be started. A
+  /// call that throws has sent nothing.
   ///
   /// With Access::read_only, the peer's buffer is read-only. Throws unsupported where the backend cannot lend memory
   /// for reading alone (Vulkan). One buffer may be sent with both kinds of access. Memory that is read-only here is
   /// read-only there.
   void send(const Buffer& buffer, const Stream& stream, std::span<const std::byte> payload = {},
             std::chrono::milliseconds timeout = endless, Access access = Access::read_write);
-  /// The same for several buffers, with as few calls of the system as possible. Return how many were sent: fewer than
-  /// all only if `timeout` passed, which throws when it was none. When this throws anything else, the first ones may
-  /// have been sent.
+  /// The same for several buffers, with as few calls of the system as possible. Return how many were sent, which
+  /// are fewer than all only if `timeout` passed. Throws timed_out if none was sent by then. When this throws any other
+  /// error, the first ones may have been sent.
   std::size_t send(std::span<const Parcel> parcels, const Stream& stream, std::chrono::milliseconds timeout = endless);
 
   /// Return the next buffer that the peer sent, usable on `stream` at once, because `stream` waits for the peer's work.

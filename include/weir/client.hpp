@@ -45,7 +45,8 @@ class WEIR_API Client {
   ~Client();                                   ///< close the client
 
   /// Return the names that match `pattern`, in the order of their bytes. A pattern is a name, or the beginning of names
-  /// and a `*`. Names that change meanwhile may be listed or not. Throws timed_out, peer_gone, corrupt_descriptor.
+  /// and a `*`. Names that change meanwhile may be listed or not. Throws invalid_argument for a bad pattern, timed_out,
+  /// peer_gone, corrupt_descriptor, closed, and unsupported in a forked child.
   [[nodiscard]] std::vector<Listing> list(std::string_view pattern = "*",
                                           std::chrono::milliseconds timeout = std::chrono::milliseconds{5000});
 
@@ -58,7 +59,8 @@ class WEIR_API Client {
                            std::chrono::milliseconds timeout = std::chrono::milliseconds{5000});
 
   /// Hear of all changes from now on to names that match `pattern`, as for list(). To miss nothing, subscribe first and
-  /// list afterwards. Throws what the constructor throws.
+  /// list afterwards. Throws what the constructor throws, invalid_argument for a bad pattern, closed, and unsupported
+  /// in a forked child.
   [[nodiscard]] Subscription subscribe(std::string_view pattern = "*",
                                        std::chrono::milliseconds timeout = std::chrono::milliseconds{5000}) const;
 

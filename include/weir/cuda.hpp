@@ -49,7 +49,7 @@ struct AsyncOptions {
 
 /// Options of make_vmm_resource.
 struct VmmOptions {
-  bool exportable = false;  ///< buffers can be given to other processes, and to Vulkan on the same GPU
+  bool exportable = false;  ///< buffers can be given to other processes
 };
 
 /// Make a resource of physical memory that is mapped into reserved addresses. Each buffer has a handle of its own, and

@@ -16,11 +16,12 @@
 /// Buffers shared between processes.
 namespace weir::ipc {
 
-/// Name of a buffer for another process: a fixed-layout, versioned block of bytes (docs/descriptor.md) and the file
-/// descriptors that belong to it. It keeps the exported memory alive only through those file descriptors.
+/// Name of a buffer for another process: a versioned block of bytes (docs/descriptor.md) and the file descriptors that
+/// belong to it. It keeps the exported memory alive only through those file descriptors.
 class WEIR_API Descriptor {
  public:
-  static constexpr std::size_t size = 256;  ///< bytes on the wire
+  /// The least number of bytes on the wire. Memory in several parts (of paged pools) has more: send all of bytes().
+  static constexpr std::size_t size = 256;
 
   /// Take bytes and file descriptors from any source. Nothing is checked here; `open` checks them.
   Descriptor(std::span<const std::byte> bytes, std::vector<spi::UniqueFd> fds);
@@ -45,12 +46,14 @@ class WEIR_API Descriptor {
 
 /// Open the memory that `descriptor` names, on the device of this process that has the same identity. The buffer is
 /// usable on `stream` at once, because `stream` waits for the exporter's point. Both processes see each other's writes.
-/// Throws corrupt_descriptor, naming the field; incompatible for another device, driver or version; permission_denied.
-/// A call that throws has opened nothing and leaked nothing.
+/// Throws corrupt_descriptor, naming the field; incompatible for another device, driver or version; permission_denied;
+/// peer_gone when the exporter has ended before its work was complete. A call that throws has opened nothing and leaked
+/// nothing. If the exporter ends later, before that work is complete, `stream` is lost with peer_gone.
 [[nodiscard]] WEIR_API Buffer open(Descriptor descriptor, const Stream& stream);
 
-/// Send `descriptor` over a connected Unix-domain socket, in one message. Throws peer_gone when the other end is
-/// closed.
+/// Send `descriptor` over a connected Unix-domain socket, in one message. Blocks without a time limit while a blocking
+/// socket has no room. The descriptor may be sent again. Throws peer_gone when the other end is closed, and the
+/// system's error.
 WEIR_API void send(int socket, const Descriptor& descriptor);
 /// Receive a descriptor that `send` sent. Throws corrupt_descriptor for a message of another form (`open` checks the
 /// bytes), peer_gone when the other end has closed the socket, and timed_out after `timeout`. A negative `timeout`

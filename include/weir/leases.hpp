@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who uses memory that went to other processes, and when it comes back. How it goes there: ipc.hpp, channel.hpp,
-// ring.hpp, server.hpp and held_set.hpp. The sums are in ResourceStats.
+// server.hpp and held_set.hpp. RingProducer::stats() counts the slots of a ring, which are not counted here. The sums
+// are in ResourceStats.
 
 #include <chrono>
 #include <cstddef>

@@ -106,10 +106,11 @@ class WEIR_API RingProducer {
   /// Publish a slot, or a slice of one, as the next frame. Return its sequence number, which begins with 0. The
   /// consumers' streams wait for everything that was put on `stream` and for all recorded uses of the slot. Consumers
   /// that have room are sent the frame at once, and others as soon as they have. Waits for nobody; only for a borrowed
-  /// stream it may wait as cuda::borrow says. Throws invalid_argument for a buffer that is not of this ring or has zero
-  /// bytes, and for a payload that is too large; closed; peer_gone and device_lost when the stream, or other work on
-  /// the slot, is lost. What keeps a single consumer from being sent the frame goes to the failure sink, and is tried
-  /// again with the next frame. A frame whose work is lost before it was sent is reported and dropped: consumers miss it.
+  /// stream it may wait as cuda::borrow says. Throws invalid_argument for a buffer that is not of this ring, has zero
+  /// bytes or is smaller than the ring's layout needs, and for a payload that is too large; closed; peer_gone and
+  /// device_lost when the stream, or other work on the slot, is lost. What keeps a single consumer from being sent the
+  /// frame goes to the failure sink, and is tried again with the next frame. A frame whose work is lost before it was
+  /// sent is reported and dropped: consumers miss it.
   std::uint64_t publish(Buffer frame, const Stream& stream, std::span<const std::byte> payload = {});
   /// The same for a tensor's slot.
   std::uint64_t publish(Tensor frame, const Stream& stream, std::span<const std::byte> payload = {});

@@ -47,8 +47,9 @@ struct ServerStats {
 /// assigned to and destroyed.
 class WEIR_API Server {
  public:
-  /// Listen at `path`, of at most 107 bytes. Its folder has at most 98, with the slash at its end. The socket of a server that died is replaced. The socket's mode lets in
-  /// this user, or everybody if the options name other users, and the server asks the kernel which user each client is.
+  /// Listen at `path`, of at most 107 bytes. Its folder and the slash have at most 98 of them, because the socket is
+  /// made there under another name first. The socket of a server that died is replaced. The socket's mode lets in this
+  /// user, or everybody if the options name other users, and the server asks the kernel which user each client is.
   /// Throws invalid_argument for bad options, and the error of the operating system: address in use when a server is
   /// alive at the path, or starts there at the same time.
   explicit Server(const std::string& path, const ServerOptions& options = {});
@@ -60,9 +61,9 @@ class WEIR_API Server {
   /// hold it. A client's stream waits for everything that was put on `stream` before this call, and for what is on the
   /// buffer's allocation stream and recorded as its uses when the client gets it. The tensor may be closed right
   /// afterwards. Return its version.
-  /// Throws invalid_argument for a name that is empty, too long, or has control characters or `*`, and when there are
-  /// too many names; unsupported for memory that was not made exportable, and for Access::read_only where the backend
-  /// cannot lend memory for reading alone (Vulkan); closed.
+  /// Throws invalid_argument for a name that is empty, too long, or has control characters or `*`, for more than 64
+  /// dimensions, and when there are too many names; unsupported for memory that was not made exportable, and for
+  /// Access::read_only where the backend cannot lend memory for reading alone (Vulkan); closed.
   std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream,
                         Access access = Access::read_write);
   /// Publish all bytes of `buffer`, as a tensor of bytes.

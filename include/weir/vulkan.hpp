@@ -7,6 +7,8 @@
 // that has images takes their memory from vkAllocateMemory or from another allocator, such as VMA, on the same
 // VkDevice: `adopt` gives weir that device, and neither needs to know of the other. `submit` orders copies between such
 // images and weir's buffers.
+//
+// Every function throws invalid_argument for a device, stream or buffer that is not Vulkan's, and for null handles.
 
 #include <cstdint>
 #include <functional>
@@ -146,10 +148,10 @@ struct SemaphorePoint {
 /// reached before, and whose semaphore must live until the stream has passed this point.
 ///
 /// Blocks while the stream is held back, as `native(stream)` does, and until `done` if there is no memory to note the
-/// point. If `function` throws, it must have submitted
-/// nothing; the stream goes on as if the call had not been made. Memory that other processes can open belongs to
-/// VK_QUEUE_FAMILY_EXTERNAL between weir's batches: the work must acquire it from there and release it again. For the
-/// host to read what it wrote, the work must end with a barrier to the host. `submit` does all of this by itself.
+/// point. If `function` throws, it must have submitted nothing; the stream goes on as if the call had not been made.
+/// Memory that other processes can open belongs to VK_QUEUE_FAMILY_EXTERNAL between weir's batches: the work must
+/// acquire it from there and release it again. For the host to read what it wrote, the work must end with a barrier to
+/// the host. `submit` does all of this by itself.
 WEIR_API Event submit_elsewhere(const Stream& stream, const SemaphorePoint& done,
                        const std::function<void(const NativeStream&)>& function, const BufferList& buffers);
 

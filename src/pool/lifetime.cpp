@@ -77,6 +77,7 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::child) {
     new (&grown_) sync::Condition;  // the parent's threads wait on the old one forever
     growing_ = false;                       // the thread that grew the pool does not exist here
+    releasing_ = release_again_ = false;    // nor does the one that gave memory back
     moving_ = nullptr;                      // nor do the threads that moved memory
   }
   if (before) {

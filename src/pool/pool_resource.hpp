@@ -118,6 +118,7 @@ class PoolResource final : public Pool {
   Range* allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage);
   Range* cut(Shard& shard, const Wanted& wanted, RangeIndex::Search search);
   Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
+  void unpin(Shard& shard, Lock& lock) noexcept;
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
   Range* last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, Lock& lock, Shortage& shortage);
   void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
@@ -140,6 +141,8 @@ class PoolResource final : public Pool {
   std::size_t give_back_free(std::size_t least_free, std::size_t least_reserved);
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
+  void release_closed(const ResourcePtr& keep) noexcept;
+  [[nodiscard]] bool release_once() noexcept;
   void release_now(const ResourcePtr& keep) noexcept;
   [[nodiscard]] bool may_release() noexcept;
   [[nodiscard]] bool is_idle() noexcept;

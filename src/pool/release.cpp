@@ -164,17 +164,28 @@ bool PoolResource::may_release() noexcept {
 
 // Give memory back once its last uses are complete: at once if they are already, otherwise on the library's thread.
 void PoolResource::release_idle(ResourcePtr keep) noexcept {
+  Lock lock(mutex_);
+  if (arena_.bytes <= release_threshold_) return;
+  release_again_ = std::exchange(releasing_, true);
+  const bool under_way = release_again_;
+  lock.unlock();
+  if (under_way) return detail::Watcher::get().try_again();  // there may have been no thread for that release
+  release_closed(keep);
+}
+
+// Give back what has been closed so far, and then what others close meanwhile. One thread at a time does so.
+void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
   try {
-    Lock lock(mutex_);
-    if (arena_.bytes <= release_threshold_) return;
-    release_again_ = releasing_;
-    if (std::exchange(releasing_, true)) {
+    do {
+      Lock lock(mutex_);
+      release_again_ = false;  // what was closed before is among the points
+      auto points = pending_points(lock);
       lock.unlock();
-      return detail::Watcher::get().try_again();  // there may have been no thread for the release that is under way
-    }
-    auto points = pending_points(lock);
-    lock.unlock();
-    detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
+      std::erase_if(points, [](const spi::Point& point) { return point.stream->finished(point.value); });
+      if (!points.empty()) {
+        return detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
+      }
+    } while (release_once());
   } catch (const std::exception&) {  // the next close tries again
     const Lock lock(mutex_);
     releasing_ = false;
@@ -182,6 +193,11 @@ void PoolResource::release_idle(ResourcePtr keep) noexcept {
 }
 
 void PoolResource::release_now(const ResourcePtr& keep) noexcept {
+  if (release_once()) release_closed(keep);
+}
+
+// Return whether more has been closed meanwhile.
+bool PoolResource::release_once() noexcept {
   std::size_t threshold = 0;
   {
     const Lock lock(mutex_);
@@ -191,13 +207,9 @@ void PoolResource::release_now(const ResourcePtr& keep) noexcept {
     (void)give_back_free(0, threshold);
   } catch (const std::bad_alloc&) {  // the next close tries again
   }
-  bool again = false;
-  {
-    const Lock lock(mutex_);
-    releasing_ = false;
-    again = std::exchange(release_again_, false);
-  }
-  if (again) release_idle(keep);
+  const Lock lock(mutex_);
+  releasing_ = release_again_ && arena_.bytes > release_threshold_;
+  return releasing_;
 }
 
 void PoolResource::set_release_threshold(std::size_t bytes) noexcept {

@@ -63,13 +63,18 @@ bool PoolResource::fetch_away(Shard& shard, Lock& lock) noexcept {
   lock.lock();
   shard.ask_again = some ? 1 : std::min(2 * shard.ask_again, rarest);
   shard.until_asked = shard.ask_again;
-  --awaited->pins;
-  if (!removable(*awaited)) return some;
-  take_out(*awaited);
-  lock.unlock();
-  dispose(awaited);
-  lock.lock();
+  unpin(*awaited, lock);
   return some;
+}
+
+// Let go of a shard that was pinned while others had the lock. It ends here if its stream was over meanwhile.
+void PoolResource::unpin(Shard& shard, Lock& lock) noexcept {
+  --shard.pins;
+  if (!removable(shard)) return;
+  take_out(shard);
+  lock.unlock();
+  dispose(&shard);
+  lock.lock();
 }
 
 Range* PoolResource::cut(Shard& shard, const Wanted& wanted, Search search) {
@@ -95,13 +100,14 @@ Range* PoolResource::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock
   return cut(shard, wanted, Search::thorough);
 }
 
-// Take a range that another stream used last, and make this stream wait for that use.
+// Take a range that another stream used last, and make this stream wait for that use. Nobody can wait for a stream that
+// is lost.
 Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
   Range* range = nullptr;
   Shard* other = asked_;
   for (auto left = std::min(streams, asked_count_); left != 0 && !range; --left) {
     other = std::exchange(asked_, asked_->next_asked);
-    if (other == &shard || !other->has_pending()) continue;
+    if (other == &shard || !other->has_pending() || other->stream.lost()) continue;
     range = arena_.cut(*other->pending, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
   }
   if (!range) return nullptr;
@@ -111,13 +117,17 @@ Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::siz
   lock.unlock();
   const auto refused = detail::thrown_by([&] { shard.stream.put(spi::WaitOp{used_on, until}); });
   lock.lock();
-  --other->pins;
+  if (refused) {
+    arena_.make_free(*range);
+    settle_place(*other);
+  }
+  const bool lost_meanwhile = used_on->lost();
+  unpin(*other, lock);
   if (!refused) {
     ++waits_;
     return range;
   }
-  arena_.make_free(*range);
-  settle_place(*other);
+  if (lost_meanwhile && !shard.stream.lost()) return nullptr;
   std::rethrow_exception(refused);
 }
 

@@ -30,8 +30,9 @@ const ForkStep queues_step(6, [](spi::ForkMoment moment) noexcept { hold_across_
 struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   using Lock = std::unique_lock<sync::Mutex>;
 
-  explicit ReleaseState(const spi::DeviceState& of) : device(of) {
-    run = &ReleaseState::do_all;
+  explicit ReleaseState(const spi::DeviceState& of) : device(of) { run = &ReleaseState::do_all; }
+  /// Show the queue to others, once it has an owner.
+  void list() noexcept {
     const std::scoped_lock lock(queues_mutex);
     next = first_queue;
     if (next) next->previous = this;
@@ -182,7 +183,9 @@ bool ReleaseState::settle(bool waits) noexcept {
   return true;
 }
 
-ReleaseQueue::ReleaseQueue(const spi::DeviceState& device) : state_(std::make_shared<ReleaseState>(device)) {}
+ReleaseQueue::ReleaseQueue(const spi::DeviceState& device) : state_(std::make_shared<ReleaseState>(device)) {
+  state_->list();
+}
 ReleaseQueue::~ReleaseQueue() = default;
 
 void ReleaseQueue::add(Release& release) noexcept {

@@ -5,14 +5,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <latch>
 #include <list>
 #include <optional>
+#include <thread>
 
 #include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
 #include "fds.hpp"
 #include "forking.hpp"
+#include "weir/callback_resource.hpp"
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
 
@@ -246,6 +250,29 @@ void current_resource_goes_on() {
   require(current_resource(host_device()) == pool, "the parent keeps its own");
 }
 
+// The thread that gives memory back does not exist in the child, which gives back what is closed there.
+void release_under_way() {
+  std::atomic<bool> inside = false, opened = false;
+  CallbackOptions options;
+  options.allocate = [](std::size_t bytes, const Stream&) { return std::aligned_alloc(default_alignment, bytes); };
+  options.deallocate = [&](void* address, std::size_t) {
+    inside = true;
+    while (!opened) std::this_thread::yield();
+    std::free(address);
+  };
+  const auto pool = make_pool(make_callback_resource(host_device(), options), {.release_threshold = 0});
+  const auto come_and_go = [&] { pool->allocate(small, Stream(host_device())).close(); };
+  std::thread gives(come_and_go);
+  while (!inside) std::this_thread::yield();
+  in_child([&] {
+    opened = true;
+    come_and_go();
+    require(pool->stats().reserved == 0, "memory that is closed in the child goes back there");
+  });
+  opened = true;
+  gives.join();
+}
+
 /// Whether `pool`, which has room for one buffer of so many bytes, has it.
 bool is_back(const PoolPtr& pool, const Stream& stream, std::size_t bytes) {
   return pool->try_allocate(bytes, stream).has_value();
@@ -334,6 +361,7 @@ constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"fork_in_a_host_function", fork_in_a_host_function},
                           {"grandchildren", grandchildren},
                           {"current_resource_goes_on", current_resource_goes_on},
+                          {"release_under_way", release_under_way},
                           {"leases_count_children", leases_count_children},
                           {"files_of_strangers", files_of_strangers},
                           {"child_that_exits", child_that_exits}};

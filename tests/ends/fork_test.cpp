@@ -20,6 +20,7 @@ TEST_F(Fork, DroppedStreamsGoOnInBoth) { EXPECT_TRUE(works("dropped_streams_go_o
 TEST_F(Fork, HalfAHostFunctionLosesItsStreamInTheChild) { EXPECT_TRUE(works("function_under_way")); }
 TEST_F(Fork, AHostFunctionMayFork) { EXPECT_TRUE(works("fork_in_a_host_function")); }
 TEST_F(Fork, ChildrenMayForkAgain) { EXPECT_TRUE(works("grandchildren")); }
+TEST_F(Fork, ReleasesGoOn) { EXPECT_TRUE(works("release_under_way")); }
 TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goes_on")); }
 TEST_F(Fork, LeasesCountChildren) { EXPECT_TRUE(works("leases_count_children")); }
 TEST_F(Fork, FilesOfStrangersAreClosedInBoth) { EXPECT_TRUE(works("files_of_strangers")); }

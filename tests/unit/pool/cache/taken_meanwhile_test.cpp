@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams that end or are lost while another stream is about to take the memory that was closed on them.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "sink.hpp"
+#include "stream/fake_stream.hpp"
+#include "weir/buffer.hpp"
+#include "weir/pool.hpp"
+
+namespace weir::pool {
+namespace {
+
+constexpr std::size_t page = 4096, pages = 8;
+
+PoolPtr growing_pool() {
+  return make_pool(make_resource(host_device()),
+                   {.segment_bytes = pages * page, .reuse = ReusePolicy::wait_rather_than_grow, .patience = {}});
+}
+
+/// Close a buffer of all the memory there is while its stream works on it.
+void close_while_working(const PoolPtr& pool, const Stream& stream, test::FakeStream& working) {
+  Buffer buffer = pool->allocate(pages * page, stream);
+  working.put(test::FakeStream::fill());
+  buffer.close();
+}
+
+class TakenMeanwhile : public testing::Test {
+ protected:
+  PoolPtr pool = growing_pool();
+  test::FakeStream* const first = new test::FakeStream;
+  std::optional<Stream> stream{spi::Ref<spi::StreamState>::adopt(first)};
+};
+
+// It ends while it cannot be forgotten, because the other stream is told to wait for it.
+TEST_F(TakenMeanwhile, FromAStreamThatEnds) {
+  std::atomic<bool> ended = false, asked = false;
+  first->behaviour.on_end = [&] { ended = true; };
+  std::atomic<bool> finished = false;
+  first->behaviour.on_poll = [&] { asked = finished.load(); };
+  auto* const second = new test::FakeStream;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(second));
+  second->behaviour.waits_natively = true;
+  second->behaviour.on_waits_natively = [&] {
+    if (finished) return;
+    first->finish(1);
+    finished = true;
+    while (!asked) std::this_thread::yield();                    // the library's thread looks after the stream
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});  // nothing tells when it is done with that
+  };
+  close_while_working(pool, *stream, *first);
+  stream.reset();
+  const Buffer taken = pool->allocate(page, other);
+  EXPECT_EQ(pool->pool_stats().grown, 1U);
+  while (!ended) std::this_thread::yield();  // the watchdog ends it if something keeps the stream
+  second->finish(1);
+}
+
+TEST_F(TakenMeanwhile, NotFromAStreamThatIsLost) {
+  close_while_working(pool, *stream, *first);
+  first->lose_by_hand();
+  const Stream other(host_device());
+  EXPECT_TRUE(pool->try_allocate(page, other)) << "there is more memory";
+  EXPECT_EQ(pool->pool_stats().grown, 2U);
+  EXPECT_EQ(test::take_reports().size(), 1U) << "that it is lost";
+  first->finish(1);
+}
+
+// Whenever it is asked how far it is. Return whether it was asked so often.
+bool is_lost_at(int question) {
+  int asked = 0;
+  auto* const first = new test::FakeStream;
+  first->behaviour.on_poll = [&] {
+    if (++asked == question) first->lose_by_hand();
+  };
+  const Stream stream(spi::Ref<spi::StreamState>::adopt(first)), other(host_device());
+  const PoolPtr pool = growing_pool();
+  close_while_working(pool, stream, *first);
+  EXPECT_NO_THROW((void)pool->allocate(page, other)) << "lost when it was asked " << question << " times";
+  const bool asked_enough = asked >= question;
+  first->behaviour.on_poll = {};
+  first->finish(1);
+  return asked_enough;
+}
+
+TEST(TakenMeanwhileFrom, AStreamThatIsLost) {
+  int question = 1;
+  while (is_lost_at(question)) ++question;
+  EXPECT_GT(question, 2);
+  EXPECT_EQ(test::take_reports().size(), static_cast<std::size_t>(question - 1)) << "that they are lost";
+}
+
+}  // namespace
+}  // namespace weir::pool
