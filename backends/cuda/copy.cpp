@@ -179,6 +179,10 @@ void GpuStream::do_copy_region(const spi::RegionOp& op, std::uint64_t /*value*/)
   Gpu* const home = target ? target : source;
   const auto copy = [&](CUstream stream) {
     for_each_rectangle(to, from, region, [&](const CUDA_MEMCPY3D& rectangle) {
+      if (rectangle.Height == 1 && rectangle.Depth == 1) {  // may be longer than the driver's largest pitch
+        return check(driver().MemcpyAsync(rectangle.dstDevice, rectangle.srcDevice, rectangle.WidthInBytes, stream),
+                     "cuMemcpyAsync", rectangle.WidthInBytes, " bytes of a region on ", device());
+      }
       check(driver().Memcpy3DAsync(&rectangle, stream), "cuMemcpy3DAsync", rectangle.Depth, " times ", rectangle.Height,
             " rows of ", rectangle.WidthInBytes, " bytes on ", device());
     });

@@ -36,12 +36,12 @@ CUmemoryPool DriverPool::handle() {
     if (!made()) {
       gpu_.check_process();
       auto end = std::make_unique<PoolEnd>(gpu_);
+      gpu_.pools().add(shared_from_this());  // first, because it needs memory
       const CUmemoryPool pool = make();
       end_ = std::move(end);
       handle_.store(pool, std::memory_order_release);
     }
   }
-  gpu_.pools().add(shared_from_this());
   return made();
 }
 

@@ -15,7 +15,7 @@ DriverPools::DriverPools(const Gpu& gpu) : ends_(gpu) {}
 
 void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(pools_, [](const auto& one) { return one.expired(); });
+  std::erase_if(pools_, [&](const auto& one) { return one.expired() || one.lock() == pool; });
   pools_.push_back(pool);
 }
 

@@ -109,13 +109,15 @@ CUstream GpuStream::handle() const noexcept {
   return thread_ == 0 || thread_ == this_thread() ? native_ : CU_STREAM_LEGACY;
 }
 
+// Every caller waits for what is held back: the first one may still be waiting, or have failed.
 CUstream GpuStream::hand_out() {
   device().check_process();
   if (!foreign()) {
     StreamRegistry::get().add(*this);
     foreign_.store(true, std::memory_order_release);
-    wait_submitted(mark());
+    (void)mark();
   }
+  if (const auto last = issued(); !submitted(last)) (void)wait_submitted(last);
   throw_if_lost();
   return native_;
 }

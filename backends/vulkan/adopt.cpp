@@ -16,7 +16,8 @@ namespace {
 
 constexpr int first_ordinal = 100;  // listed devices have lower ordinals
 constexpr std::chrono::milliseconds glance{10};
-constexpr int glances = 100;  // waits for worker threads that still hold the last streams
+constexpr int glances =
+    100;  // waits for threads that still hold the last streams, and for views of memory that end late
 
 void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);
@@ -90,7 +91,7 @@ void release(const Device& device) {
   for (int i = 0; i < glances && !quiet; ++i) {
     detail::forget_staging(state);
     detail::drain_releases(state);
-    quiet = logical.wait_for_streams(glance);
+    quiet = logical.wait_until_unused(glance);
   }
   detail::forget_staging(state);
   detail::drain_releases(state);

@@ -213,6 +213,7 @@ void Logical::with_owner(VkBuffer buffer, VkDeviceMemory memory, const std::func
 void Logical::add_segment(int number) noexcept {
   const std::scoped_lock lock(mutex_);
   alive_.segments += static_cast<std::size_t>(number);
+  ended_.notify_all();
 }
 
 void Logical::add_stream(int number) noexcept {
@@ -221,9 +222,9 @@ void Logical::add_stream(int number) noexcept {
   ended_.notify_all();
 }
 
-bool Logical::wait_for_streams(std::chrono::nanoseconds limit) {
+bool Logical::wait_until_unused(std::chrono::nanoseconds limit) {
   std::unique_lock lock(mutex_);
-  return ended_.wait_for(lock, limit, [this] { return alive_.streams == 0; });
+  return ended_.wait_for(lock, limit, [this] { return alive_.streams == 0 && alive_.segments == 0; });
 }
 
 Population Logical::settle() {
@@ -245,7 +246,10 @@ Population Logical::settle() {
     fn.vkQueueWaitIdle(queue->handle);
   }
   last.clear();
-  if (wait_for_streams({})) region_shader_.destroy();  // else one of them may have recorded it
+  lock.lock();
+  const bool no_stream = alive_.streams == 0;
+  lock.unlock();
+  if (no_stream) region_shader_.destroy();  // else one of them may have recorded it
   (void)free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);

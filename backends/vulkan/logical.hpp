@@ -92,8 +92,8 @@ class Logical {
 
   void add_segment(int number) noexcept;  ///< 1 or -1
   void add_stream(int number) noexcept;
-  /// Wait up to `limit` for the last stream to end. Returns whether it did.
-  bool wait_for_streams(std::chrono::nanoseconds limit);
+  /// Wait up to `limit` for the last stream and the last segment to end. Returns whether they did.
+  bool wait_until_unused(std::chrono::nanoseconds limit);
   /// Wait for the queues and for everything that is buried; destroy that, the spares and the kept semaphores. Returns
   /// what is still alive.
   Population settle();

@@ -11,6 +11,7 @@
 #include "settle.hpp"
 #include "threads.hpp"
 #include "weir/pool.hpp"
+#include "weir/tensor.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -164,6 +165,24 @@ TEST_F(Memory, ThatAStreamStillUsesMakesRoomForPools) {
     gate.open();
   });
   EXPECT_EQ(make_pool(upstream, {.patience = std::chrono::seconds{30}})->allocate(most, other).size(), most);
+}
+
+// They may be longer than any pitch that the driver takes.
+TEST_F(Memory, RowsThatAreNoRectangleAreCopiedOneByOne) {
+  const auto calls = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
+  if (!calls) GTEST_SKIP() << "real drivers do not count their calls";
+  constexpr std::int64_t rows = 8, row = 64;
+  const Stream stream(gpu());
+  const Buffer source = cuda::make_device_resource(gpu())->allocate(rows * row, stream);
+  const Buffer target = source.memory_resource()->allocate(rows * row, stream);
+  Layout backward = Layout::compact(u8, {rows, row});
+  backward.strides.front() = -row;
+  backward.byte_offset = (rows - 1) * row;
+  const auto rectangles = calls("cuMemcpy3DAsync"), lines = calls("cuMemcpyAsync");
+  Tensor(source.share(), backward).copy_to(target.view(u8, {rows, row}), stream);
+  stream.synchronize();
+  EXPECT_EQ(calls("cuMemcpy3DAsync"), rectangles);
+  EXPECT_EQ(calls("cuMemcpyAsync"), lines + rows);
 }
 
 TEST_F(Memory, APoolIsUsedInStreamOrder) {

@@ -33,7 +33,9 @@ void expect_legal(const CUDA_MEMCPY3D& one) {
   EXPECT_GT(one.Depth, 0U);
   EXPECT_GE(one.dstPitch, one.WidthInBytes);
   EXPECT_GE(one.srcPitch, one.WidthInBytes);
-  EXPECT_LE(std::max(one.dstPitch, one.srcPitch), 0x7fffffffU);
+  if (one.Height != 1 || one.Depth != 1) {
+    EXPECT_LE(std::max(one.dstPitch, one.srcPitch), 0x7fffffffU);
+  }
   EXPECT_GE(one.dstHeight, one.Height);
   EXPECT_GE(one.srcHeight, one.Height);
 }
@@ -83,6 +85,8 @@ TEST(Rectangles, AreFew) {
   EXPECT_EQ(calls({16, {{30, 16, 0}}}), 30) << "one row in many places";
   EXPECT_EQ(calls({4, {{20, 16, 4}, {4, 4, 80}}}), 4) << "turned: the longer dimension is in one call";
   EXPECT_EQ(calls({16, {{3, std::ptrdiff_t{1} << 33, 16}}}), 3) << "a pitch beyond the driver's";
+  constexpr std::size_t long_row = std::size_t{3} << 30;
+  EXPECT_EQ(calls({long_row, {{2, std::ptrdiff_t{1} << 32, long_row}}}), 2) << "rows longer than that";
 }
 
 }  // namespace

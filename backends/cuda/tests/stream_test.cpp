@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Borrowed streams, native handles, and order with work that the application puts on them.
 #include <future>
+#include <thread>
 
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "gate.hpp"
 #include "native.hpp"
 #include "threads.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -210,8 +212,11 @@ TEST_F(Streams, HandingOutWaitsForWhatIsHeldBack) {
   Buffer buffer = cuda::make_pinned_resource(gpu())->allocate(64, stream);
   buffer.fill(std::byte{3}, stream);
   auto handle = std::async(std::launch::async, [&] { return cuda::native(stream); });
-  EXPECT_EQ(handle.wait_for(20ms), std::future_status::timeout);
+  while (!stream.state().has_work_from_outside()) std::this_thread::yield();
+  auto another = std::async(std::launch::async, [&] { return cuda::native(stream); });
+  for (auto* one : {&handle, &another}) EXPECT_EQ(one->wait_for(20ms), std::future_status::timeout);
   gate.open();
+  EXPECT_EQ(another.get(), cuda::native(stream));
   const Current current(primary());
   ASSERT_CU(api().StreamSynchronize(handle.get()));
   EXPECT_EQ(*buffer.host_data(), std::byte{3});

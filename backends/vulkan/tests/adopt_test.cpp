@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life on an application's device.
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <future>
 
 #include "altered.hpp"
 #include "app.hpp"
@@ -88,6 +90,20 @@ TEST_F(Adoption, ReleaseWaitsForPendingWork) {
     buffer.copy_from(std::span<const std::byte>(bytes), stream);  // through staging memory
   }
   give_back();
+}
+
+// A view of CUDA's may keep the memory a moment longer.
+TEST_F(Adoption, ReleaseWaitsForMemoryThatEndsLate) {
+  spi::Ref<spi::Segment> late;
+  {
+    const Stream stream{device()};
+    const Buffer buffer = make_device_resource(device())->allocate(64, stream);
+    late = spi::Ref<spi::Segment>::retain(buffer.location().segment);
+  }
+  auto released = std::async(std::launch::async, [&] { give_back(); });
+  EXPECT_EQ(released.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  late = {};
+  released.get();
 }
 
 TEST_F(Adoption, ReleaseWaitsForTheAdoptedQueues) {
