@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/alignment.hpp"
 #include "context_scope.hpp"
 #include "device.hpp"
 #include "graph_memory.hpp"
@@ -185,6 +186,7 @@ struct Allocator::State {
 
   /// Return memory for the graph into which `native` is being captured.
   Buffer get_for_graph(CUstream native, std::size_t bytes, std::size_t alignment) {
+    if (!weir::detail::can_align(alignment)) weir::detail::refuse_alignment(resource->name(), alignment);
     const auto graph = graphs.of(gpu(), native);
     if (!graph) throw Error(Errc::unsupported, "cuda::Allocator: a capture ended while another call named its stream");
     Buffer known = graph->again(native, bytes, alignment);
@@ -268,7 +270,7 @@ void* Allocator::allocate(CUstream_st* stream, std::size_t bytes, std::size_t al
     return state_->keep(state_->get_for_graph(stream, bytes, alignment), {});
   HeldLane lane = state_->lane(stream, key);
   Buffer buffer = state_->get(*lane, bytes, alignment);
-  lane->take_over();
+  lane->take_over(state_->graphs.may_capture());
   return state_->keep(std::move(buffer), std::move(lane));
 }
 

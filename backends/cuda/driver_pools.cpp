@@ -15,7 +15,8 @@ DriverPools::DriverPools(const Gpu& gpu) : ends_(gpu) {}
 
 void DriverPools::add(const std::shared_ptr<DriverPool>& pool) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(pools_, [&](const auto& one) { return one.expired() || one.lock() == pool; });
+  std::erase_if(pools_,
+                [&](const auto& one) { return one.expired() || (!one.owner_before(pool) && !pool.owner_before(one)); });
   pools_.push_back(pool);
 }
 

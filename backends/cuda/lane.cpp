@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "naming.hpp"
 #include "stream.hpp"
 
 namespace weir::cuda {
@@ -26,10 +27,11 @@ Stream Lane::app() const noexcept {
   return Stream(spi::Ref<spi::StreamState>::adopt(app_));
 }
 
-void Lane::take_over() {
+void Lane::take_over(bool spares_captures) {
   if (direct_) {
     if (!direct_->app()->is_ahead()) [[likely]]
       return;
+    const Naming naming(direct_, spares_captures);
     const auto follow = [this](std::uint64_t) { const GpuStream::Turn turn(*direct_); };
     (void)direct_->put(spi::NativeOp{follow});
     return;

@@ -48,8 +48,9 @@ class Lane {
 
   // In a call that names the application's stream.
 
-  /// Order the application's stream after what the resource put on `own`. Usually there is nothing new.
-  void take_over();
+  /// Order the application's stream after what the resource put on `own`. Usually there is nothing new. With
+  /// `spares_captures`, somebody may be capturing a stream.
+  void take_over(bool spares_captures);
   /// Memory that was allocated here comes back: order its next use after the application's stream.
   void hand_back();
   /// The memory is with its resource again. Make a point for it if other streams are likely to want it, or if `always`.

@@ -16,8 +16,7 @@ namespace {
 
 constexpr int first_ordinal = 100;  // listed devices have lower ordinals
 constexpr std::chrono::milliseconds glance{10};
-constexpr int glances =
-    100;  // waits for threads that still hold the last streams, and for views of memory that end late
+constexpr int glances = 100;  // at threads that still hold the last streams, and at views of memory that end late
 
 void require(bool condition, const char* what) {
   if (!condition) throw Error(Errc::invalid_argument, std::string("vulkan::adopt: ") + what);

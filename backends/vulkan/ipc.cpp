@@ -42,11 +42,11 @@ bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
 }
 
 // Open a memfd again, or return none where that is impossible. CPU drivers read a file from its current position, which
-// all processes have in common that were sent the file.
+// all processes have in common that were sent the file. Whoever has a lease on the file (fcntl) holds nobody up.
 spi::UniqueFd opened_again(const spi::StrangerFd& file) {
   const int access = fcntl(file.get(), F_GETFL) & O_ACCMODE;
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
-  return spi::UniqueFd(::open(path.c_str(), access | O_CLOEXEC));
+  return spi::UniqueFd(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK));
 }
 
 // By the specification, a failed import leaves the descriptor open; some drivers close it. So the driver gets a
@@ -56,8 +56,8 @@ class Offer {
  public:
   /// `memory` is where the driver puts the imported memory. Once it is there, the driver owns the duplicate.
   Offer(const spi::StrangerFd& original, bool of_gpu, const VkDeviceMemory& memory)
-      : lock_(turn()),
-        again_(of_gpu ? spi::UniqueFd() : opened_again(original)),
+      : again_(of_gpu ? spi::UniqueFd() : opened_again(original)),
+        lock_(turn()),
         original_(again_ ? again_.get() : original.get()),
         copy_(again_ ? again_.duplicate(above_exports) : original.duplicate(above_exports).trust()),
         memory_(memory) {}
@@ -78,8 +78,8 @@ class Offer {
     static auto& mutex = *new std::mutex;
     return mutex;
   }
-  std::unique_lock<std::mutex> lock_;
   const spi::UniqueFd again_;
+  std::unique_lock<std::mutex> lock_;
   int original_;
   spi::StrangerFd copy_;
   const VkDeviceMemory& memory_;

@@ -38,7 +38,7 @@ struct HolderStats {
 class WEIR_API Holder {
  public:
   /// Listen on a Unix-domain socket at `path`, which only this user may connect to unless `options` say otherwise.
-  /// Beside it, `path`.lock shows that the holder lives. A socket that a dead holder left behind is replaced. Throws
+  /// Beside it, `path`.lock shows that the holder lives. A socket that a dead program left behind is replaced. Throws
   /// invalid_argument for a path that is too long or names something else than a socket, and for limits of 0
   /// other than `files`; permission_denied when a holder serves the path already; and the system's error.
   explicit Holder(const std::string& path, const HolderOptions& options = {});

@@ -213,13 +213,13 @@ def test_an_export_to_cuda_while_another_thread_has_the_queue(locked_by_python, 
     cuda = next((device for device in weir.devices() if device.backend == "cuda"), None)
     if cuda is None:
         pytest.skip("no device of CUDA: its driver or a GPU is missing")
+    ffi = pytest.importorskip("tvm_ffi") if ask == "exchange" else None
     stream = weir.Stream(locked_by_python)
     written = weir.make_resource(locked_by_python).allocate(4096, stream=stream)
     exported = weir.make_resource(cuda).allocate(4096, stream=weir.Stream(cuda))
     tensor = exported.view("uint8", (4096,))
-    ffi = pytest.importorskip("tvm_ffi") if ask == "exchange" else None
     with flushing(stream, weir.Stream(locked_by_python)):
-        for _ in range(500):
+        for _ in range(100):
             written.fill(2, stream=stream)
             exported.use_on(stream)
             ffi.from_dlpack(tensor) if ffi else exported.__dlpack__(stream=1, max_version=(1, 3))

@@ -12,8 +12,10 @@ def main() -> int:
     if run is None:
         print("weir: this build has no command line (WEIR_BUILD_TOOLS)", file=sys.stderr)
         return 1
-    for ending in (signal.SIGINT, signal.SIGPIPE):  # no Python runs that could answer them
-        signal.signal(ending, signal.SIG_DFL)
+    # No Python runs that could answer them. Whoever started this program may have had it ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return run(sys.argv[1:], [sys.executable, "-m", "weir"])
 
 

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_threads = 8;
 constexpr std::size_t most_ahead = 64;              // files that may wait before a caller has to wait, too
 constexpr std::chrono::milliseconds patience{100};  // a close that takes longer is stuck
-constexpr std::chrono::milliseconds quick{1};       // for one file, callers wait that long again and again
+constexpr std::chrono::milliseconds quick{1};       // added to what callers may wait, for each file that is closed
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 class Closer {
@@ -106,8 +106,9 @@ class Closer {
   /// Return whether some thread will close the files that wait, now or when the other threads turn out to be stuck.
   [[nodiscard]] bool served() const noexcept { return idle() != 0 || attended(); }
 
-  // Callers wait as long as files are closed quickly. Whoever sends files whose closing takes long, but not so long
-  // that it is stuck, holds up all callers together for no longer than `patience`.
+  // Callers wait as long as files are closed quickly. Files whose closing takes long, but not so long that it is stuck,
+  // hold callers up for about `patience` in all, and for `quick` more with each of them. Then files are left to pile
+  // up.
   void catch_up(Lock& lock) noexcept {
     const auto begun = Clock::now();
     (void)ended_.wait_for(lock, allowance_, [&] { return waiting() <= most_ahead || !served(); });

@@ -110,7 +110,8 @@ Stream take_helper(spi::DeviceState& device) {
     auto& helpers = now->second.helpers;
     const auto found = std::find(helpers.begin(), helpers.end(), candidate);
     if (found == helpers.end()) continue;  // another thread took it
-    if (idle) {
+    // Another thread may have used it meanwhile, and given it back.
+    if (idle && candidate.state().known_reached(candidate.state().issued())) {
       helpers.erase(found);
       return candidate;
     }

@@ -2,6 +2,7 @@
 #include "copy/transfer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "device/registry.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
+#include "weir/spi/sync.hpp"
 #include "weir/spi/view.hpp"
 
 namespace weir::detail {
@@ -271,6 +273,33 @@ void transfer_in(const Place& dst, std::span<const std::byte> src, const Stream&
   });
 }
 
+namespace {
+
+/// The pieces of a copy into memory of the caller, who may end that memory when the call fails half way.
+class Pieces {
+ public:
+  /// Move a piece, unless the copy was cancelled.
+  void move(std::span<std::byte> to, const Location& from) {
+    ++moving_;
+    const auto refused = thrown_by([&] {
+      if (!cancelled_) copy_host(to, from);
+    });
+    --moving_;
+    if (refused) std::rethrow_exception(refused);
+  }
+  /// Return once no piece is being moved. None will be.
+  void cancel() noexcept {
+    cancelled_ = true;
+    for (unsigned round = 0; moving_ != 0; ++round) sync::pause(round);
+  }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+  std::atomic<int> moving_{0};
+};
+
+}  // namespace
+
 void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stream) {
   if (src.segment().host_accessible()) {
     if (idle(stream)) return copy_host(dst, at(src));
@@ -278,12 +307,21 @@ void transfer_out(std::span<std::byte> dst, const Place& src, const Stream& stre
   }
   const auto end = seen_from(stream, src.segment());
   auto& owner = end.reached ? stream.state().device() : *src.segment().device;
-  in_pieces(dst.size(), staging_piece, [&](std::size_t done, std::size_t size) {
-    const Staging staging(owner, size, stream);
-    const Place to = staging.place();
-    on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(to, plus(src, done), size, s); });
-    put_on(stream, CallOp{[to = dst.subspan(done, size), from = at(to)] { copy_host(to, from); }, true}, {to.block});
+  const auto pieces = dst.size() > staging_piece ? std::make_shared<Pieces>() : nullptr;
+  const auto refused = thrown_by([&] {
+    in_pieces(dst.size(), staging_piece, [&](std::size_t done, std::size_t size) {
+      const Staging staging(owner, size, stream);
+      const Place to = staging.place();
+      on_stream_of(owner, stream, end.reached, [&](const Stream& s) { native_copy(to, plus(src, done), size, s); });
+      const auto move = [pieces, to = dst.subspan(done, size), from = at(to)] {
+        pieces ? pieces->move(to, from) : copy_host(to, from);
+      };
+      put_on(stream, CallOp{move, true}, {to.block});
+    });
   });
+  if (!refused) return;
+  if (pieces) pieces->cancel();
+  std::rethrow_exception(refused);
 }
 
 void prefetch(const Place& place, std::size_t bytes, spi::DeviceState& to, const Stream& stream) {

@@ -105,7 +105,9 @@ DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options) {
 // The copy keeps its allocation stream for as long as it is there, and a consumer may destroy its own before.
 Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& consumer) {
   const Buffer& source = tensor.buffer();
-  const Stream stream = consumer.state().stand_in() ? Stream(consumer.device()) : consumer;
+  const bool apart = static_cast<bool>(consumer.state().stand_in());
+  const Stream stream = apart ? Stream(consumer.device()) : consumer;
+  if (apart) stream.wait(consumer.record());  // it may have used the memory through earlier exports
   Layout layout = Layout::compact(tensor.layout().dtype, tensor.layout().shape);
   const ResourcePtr resource = route.to_host ? host::make_pageable_resource() : source.memory_resource();
   Buffer memory = resource->allocate(layout.bytes_needed(), stream);

@@ -161,7 +161,7 @@ ipc::Frame first_frame(ipc::RingProducer& producer, ipc::RingConsumer& consumer,
     try {
       (void)next_frame(producer, consumer, stream, reader);
     } catch (const Error& error) {
-      require(std::string_view(error.what()).find("ring") == std::string_view::npos,
+      require(std::string_view(error.what()).find("no ring's producer") == std::string_view::npos,
               "frames for a consumer that failed");
     } catch (const std::exception&) {  // the failure that ended the connection
     }

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,10 +21,12 @@
 #include "expect.hpp"
 #include "holding.hpp"
 #include "time_limits.hpp"
+#include "weir/client.hpp"
 #include "weir/held_set.hpp"
 #include "weir/host.hpp"
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
+#include "weir/server.hpp"
 
 namespace weir::test {
 namespace {
@@ -211,6 +214,14 @@ TEST_F(HoldRefusals, ArgumentsAreChecked) {
   EXPECT_ERROR(ipc::Holder(holder.path() + "3", {.sets = 0}), Errc::invalid_argument, "limit");
   std::ofstream(holder.path() + "4") << "precious";
   EXPECT_ERROR(ipc::Holder(holder.path() + "4"), Errc::invalid_argument, "left alone");
+  const ipc::Server server(holder.path() + "5");
+  try {
+    const ipc::Holder other(holder.path() + "5");
+    ADD_FAILURE() << "a server listens there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), std::errc::address_in_use) << error.what();
+  }
+  EXPECT_TRUE(ipc::Client(holder.path() + "5").list().empty()) << "its socket is there";
   struct stat status {};
   ASSERT_EQ(::stat(holder.path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);

@@ -100,6 +100,16 @@ TEST(Hold, EndsBySignalAndLeavesNoSocket) {
   EXPECT_ERROR(ipc::SetWriter(folder / "holder", "weights"), Errc::peer_gone, "weir hold");
 }
 
+TEST(Hold, OutlivesATerminalUnderNohup) {
+  Folder folder;
+  Child holder("/usr/bin/nohup", {WEIR_CHILD_DIR "/../tools/weir", "hold", folder / "holder"});
+  ipc::SetWriter writer = connect(folder / "holder");
+  ASSERT_EQ(::kill(holder.id(), SIGHUP), 0);
+  EXPECT_EQ(writer.commit(limit), 1U);
+  ASSERT_EQ(::kill(holder.id(), SIGTERM), 0);
+  EXPECT_EQ(holder.wait(), 0);
+}
+
 TEST(Hold, SaysHowItIsUsed) {
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"hold"}, {"hold", "a", "b"}, {"hold", "--sets"}, {"hold", "a", "--sets", "0"},

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "commands.hpp"
+#include "signals.hpp"
 #include "weir/holder.hpp"
 
 namespace weir::cli {
@@ -76,12 +77,16 @@ int hold(std::span<char*> arguments) {
   serving = &holder;
   struct sigaction stopping {};
   stopping.sa_handler = stop_serving;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) (void)::sigaction(signal, &stopping, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) (void)::sigaction(signal, &stopping, nullptr);
+  }
   if (std::printf("weir: holding sets at %s\n", options.path.c_str()) < 0 || std::fflush(stdout) != 0) return 1;
   holder.run();
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) (void)::sigaction(signal, &usual, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) (void)::sigaction(signal, &usual, nullptr);
+  }
   return 0;
 }
 

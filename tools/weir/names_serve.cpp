@@ -8,12 +8,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "npy.hpp"
+#include "signals.hpp"
 #include "weir/host.hpp"
 #include "weir/server.hpp"
 #include "weir/tensor.hpp"
@@ -30,7 +32,9 @@ class EndingSignals {
  public:
   EndingSignals() {
     sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      if (!is_ignored(signal)) sigaddset(&signals_, signal);
+    }
     ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
   EndingSignals(const EndingSignals&) = delete;
@@ -50,6 +54,7 @@ Tensor allocate(MemoryResource& from, const Layout& layout, const Stream& stream
 }
 
 Tensor from_file(MemoryResource& from, std::string_view word, const std::string& path, const Stream& stream) {
+  if (!std::filesystem::is_regular_file(path)) fail(word, "there is no such file");  // a pipe would block its opening
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(word, "cannot be opened: " + std::generic_category().message(errno));
   const Layout layout = read_npy_header(file);
@@ -96,7 +101,7 @@ int serve_names(const std::string& path, std::span<char*> words, bool read_only)
                                           : zeros(*memory, word, what, stream),
                    stream);
   }
-  std::printf("serving %zu tensors at %s; Ctrl-C ends it\n", words.size(), path.c_str());
+  std::printf("serving %zu tensors at %s; Ctrl-C ends it\n", server.names().size(), path.c_str());
   if (std::fflush(stdout) != 0) return 1;
   signals.wait();
   return 0;

@@ -99,6 +99,9 @@ TEST_F(AllocatorGraphs, ACapturedStreamUsesItsMemoryAgain) {
   Capture capture(stream());
   void* const address = allocator.allocate(stream(), page);
   allocator.deallocate(stream(), address);
+  for (const std::size_t odd : {0U, 3U}) {
+    EXPECT_ERROR((void)allocator.allocate(stream(), page, odd), Errc::invalid_argument, "alignment");
+  }
   EXPECT_EQ(allocator.allocate(stream(), page - 256), address);
   void* const more = allocator.allocate(stream(), page);
   EXPECT_NE(more, address) << "which is in use";

@@ -272,6 +272,37 @@ TEST_F(AllocatorStreams, WorkThatIsPutAsideHasItsPlaceInTheOrder) {
   EXPECT_CU(api().MemFree(at));
 }
 
+// No call names the stream in a thread of the resource.
+TEST_F(AllocatorStreams, WorkOfTheResourcesThreadsComesFirst) {
+  const Current current(primary());
+  CUdeviceptr at = 0;
+  ASSERT_CU(api().MemAlloc(&at, page));
+  CallbackOptions options;
+  options.allocate = [&](std::size_t, const Stream& stream) {
+    std::thread([&] {
+      Buffer::from_handle(
+          gpu(), at, page, [] {}, stream)
+          .fill(std::uint8_t{2}, stream);
+    }).join();
+    return reinterpret_cast<void*>(at);
+  };
+  options.deallocate = [](void*, std::size_t) {};
+  const auto memory = make_callback_resource(gpu(), options);
+  const NativeStream native;
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  {
+    cuda::Allocator allocator(memory);
+    for (int i = 0; i < 3; ++i) {
+      void* const address = allocator.allocate(native.get(), page);
+      fill(address, 3, stream);
+      EXPECT_EQ(first_byte(address, stream), 3);
+      allocator.deallocate(native.get(), address);
+    }
+  }
+  test::await_releases();
+  EXPECT_CU(api().MemFree(at));
+}
+
 // The driver's own allocations and frees go to the stream itself, or where they are ordered after it.
 TEST_F(AllocatorStreams, OverTheDriversPool) {
   const auto memory = make_resource(gpu(), MemoryKind::async);

@@ -3,6 +3,7 @@
 // and that work still counts.
 #include <dlpack/dlpack.h>
 
+#include <array>
 #include <optional>
 #include <thread>
 
@@ -75,6 +76,24 @@ TEST_F(ConsumerStreams, MayBeDestroyedWithWorkBeforeTheTensor) {
   EXPECT_FALSE(takes(pool, home())) << "it still does";
   kernel->release();
   takes_in_the_end(pool, other());
+}
+
+TEST_F(ConsumerStreams, GetCopiesOfWhatTheyWrote) {
+  const NativeStream native;
+  const Tensor tensor =
+      make_resource(gpu(), MemoryKind::device)->allocate(page, home()).view(u8, {static_cast<std::int64_t>(page)});
+  const ManagedTensor same = tensor.to_dlpack(cuda::borrow(gpu(), native.get()));
+  Busy kernel(native.get(), Busy::Write{address(same), page, 5});
+  const ManagedTensor copy = tensor.to_dlpack(cuda::borrow(gpu(), native.get()), {.copy = DlpackCopy::always});
+  kernel.release();
+  const Current current(primary());
+  ASSERT_CU(api().StreamSynchronize(native.get()));
+  std::array<std::byte, 1> byte{};
+  Buffer::from_handle(
+      gpu(), address(copy), 1, [] {}, home())
+      .copy_to(byte, home());
+  home().synchronize();
+  EXPECT_EQ(byte.front(), std::byte{5});
 }
 
 TEST_F(ConsumerStreams, CountWithTheWorkThatTheyHaveWhenTheTensorEnds) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver fails on demand: nothing is left behind, nothing hangs. Needs the driver of fake/.
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -293,6 +294,24 @@ TEST_F(Failures, RefusedCopiesAreThrownWithTheirSizes) {
   EXPECT_ERROR(a.copy_from(b, stream), Errc::invalid_argument, "cuMemcpyAsync: 4096 bytes on cuda:0");
   a.copy_from(b, stream);
   stream.synchronize();
+}
+
+// Its caller may end the memory of the host at once.
+TEST_F(Failures, ARefusedCopyToTheHostWritesNothingLater) {
+  const Stream stream(gpu());
+  Buffer buffer = cuda::make_device_resource(gpu())->allocate(std::size_t{20} << 20, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.synchronize();
+  Busy kernel(cuda::native(stream));
+  std::vector<std::byte> out(buffer.size(), std::byte{0x11});
+  fail_next("cuMemcpyAsync", 2, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(buffer.copy_to(std::span(out), stream), Errc::invalid_argument, "cuMemcpyAsync");
+  kernel.release();
+  stream.synchronize();
+  EXPECT_EQ(std::ranges::count(out, std::byte{0x11}), static_cast<std::ptrdiff_t>(out.size()));
+  buffer.copy_to(std::span(out), stream);
+  stream.synchronize();
+  EXPECT_EQ(std::ranges::count(out, std::byte{1}), static_cast<std::ptrdiff_t>(out.size()));
 }
 
 TEST_F(Failures, ARefusedReleaseIsReported) {

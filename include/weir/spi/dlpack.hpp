@@ -34,9 +34,10 @@ struct DlpackRoute {
 /// Return what `options` ask for. Throws incompatible when the memory cannot be shown as that of the device, and when
 /// it needs the copy that the options forbid; unsupported for memory that DLPack cannot show; closed.
 [[nodiscard]] WEIR_API DlpackRoute dlpack_route(const Buffer& buffer, const DlpackOptions& options);
-/// Return a compact copy of the elements, ordered after every use of the memory so far. It is made on `stream`, or on a
-/// stream of its own where the owner of `stream` may destroy that right after the export: order the consumer after it.
-[[nodiscard]] WEIR_API Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& stream);
+/// Return a compact copy of the elements, ordered after every use of the memory so far and after what is on `consumer`.
+/// It is made on that stream, or on a stream of its own where the owner of `consumer` may destroy it right after the
+/// export: order the consumer after the copy.
+[[nodiscard]] WEIR_API Tensor dlpack_copy(const Tensor& tensor, const DlpackRoute& route, const Stream& consumer);
 /// Export the elements. `flags` are DLPack's. With a `consumer`, its later work is ordered after every use so far, and
 /// the memory's reuse after the work that is on it when the deleter runs. Without one, the caller knows that all uses
 /// are complete, and the consumer uses the memory only until it calls the deleter. Throws unsupported where the memory

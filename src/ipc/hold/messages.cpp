@@ -31,6 +31,7 @@ constexpr std::size_t hello_size = 24;  // and the name behind it
 constexpr std::size_t pair_size = 16;   // two numbers
 constexpr std::size_t set_size = 32;
 constexpr std::size_t entry_size = 4;
+constexpr std::size_t smallest_record = 48;  // of a tensor without dimensions, whose name has a byte
 
 Packet begin(Type type, std::uint32_t number, std::size_t size) {
   Packet packet(size);
@@ -162,6 +163,8 @@ Message decode(Bytes packet) {
     case segments: return read_segments(packet, number);
     case tensors:
       if (number == 0) violated("a packet of no tensors");
+      if (number > (packet.size() - head) / smallest_record)
+        violated(std::to_string(number) + " tensors in a packet of " + std::to_string(packet.size()) + " bytes");
       return Tensors{number, packet.subspan(head)};
     case commit:
       expect(packet, pair_size, "a commit");

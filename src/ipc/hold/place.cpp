@@ -31,7 +31,7 @@ spi::UniqueFd lock_path(const std::string& path) {
   throw Error(Errc::permission_denied, "holder: another holder serves '" + path + "'");
 }
 
-void remove_old(const std::string& path) {
+void remove_old(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return;
@@ -39,6 +39,11 @@ void remove_old(const std::string& path) {
   }
   if (!S_ISSOCK(status.st_mode))
     throw Error(Errc::invalid_argument, "holder: '" + path + "' is something else than a socket, and is left alone");
+  const spi::UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) fail("socket for", path);
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno != ECONNREFUSED)
+    throw Error(std::make_error_code(std::errc::address_in_use),
+                "holder: another program listens at '" + path + "', and is left alone");
   if (::unlink(path.c_str()) != 0) fail("unlink", path);
 }
 
@@ -47,10 +52,11 @@ void remove_old(const std::string& path) {
 Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   const sockaddr_un address = address_of("holder", path_);
   lock_ = lock_path(path_);
-  remove_old(path_);
+  remove_old(path_, address);
   socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_) fail("socket for", path_);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind", path_);
+  if (::lstat(path_.c_str(), &made_) != 0) fail("lstat", path_);
   // Nobody can connect before listen().
   const char* call = "chmod";
   int error = ::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 ? 0 : errno;
@@ -61,6 +67,10 @@ Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   fail(call, path_);
 }
 
-Place::~Place() { (void)::unlink(path_.c_str()); }
+Place::~Place() {
+  struct stat now {};
+  const bool is_mine = ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev && now.st_ino == made_.st_ino;
+  if (is_mine) (void)::unlink(path_.c_str());
+}
 
 }  // namespace weir::detail::hold

@@ -2,6 +2,8 @@
 #pragma once
 // The socket that a holder listens on.
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include "weir/spi/unique_fd.hpp"
@@ -16,7 +18,7 @@ class Place {
   Place(std::string path, bool other_users);
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  ~Place();  ///< removes the socket
+  ~Place();  ///< removes the socket, unless another file is there by now
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   /// In a forked child: the path is the parent's.
   void forget() noexcept {
@@ -27,6 +29,7 @@ class Place {
  private:
   const std::string path_;
   spi::UniqueFd lock_, socket_;
+  struct stat made_ {};  // the socket's file
 };
 
 }  // namespace weir::detail::hold

@@ -26,7 +26,7 @@ TEST(ReleaseAgain, TakesNoMoreOfTheStack) {
   options.allocate = [](std::size_t size, const Stream&) { return std::aligned_alloc(4096, size); };
   options.deallocate = [&](void* address, std::size_t) {
     std::free(address);
-    const auto here = reinterpret_cast<std::uintptr_t>(&address);
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     lowest = std::min(lowest, here);
     highest = std::max(highest, here);
     if (++round >= rounds) return;

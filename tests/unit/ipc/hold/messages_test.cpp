@@ -83,6 +83,21 @@ TEST(HoldMessages, PacketsThatAreTooShortOrTooLongAreRefused) {
   }
 }
 
+TEST(HoldMessages, TensorsHaveAsManyBytesAsTheyNeed) {
+  RecordWriter writer;
+  Record smallest;
+  smallest.name = "a";
+  writer.add(smallest);
+  const auto packets = writer.finish();
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(std::get<Tensors>(decode(packets.front())).count, 1U) << "the smallest there is";
+  Packet claims = packets.front();
+  claims[4] = std::byte{2};
+  EXPECT_ERROR(decode(claims), Errc::corrupt_descriptor, "2 tensors in a packet of 56 bytes");
+  claims.resize(8);
+  EXPECT_ERROR(decode(claims), Errc::corrupt_descriptor, "2 tensors in a packet of 8 bytes");
+}
+
 TEST(HoldMessages, APacketOfSegmentsHasRoomForSixtyFourFiles) {
   std::size_t files = 0;
   while (has_room(files, files)) ++files;
