@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <mutex>
 #include <string>
+#include <system_error>
 
 #include "device.hpp"
 #include "errors.hpp"
@@ -41,12 +43,19 @@ bool could_be_memory(const spi::StrangerFd& fd, bool of_gpu) noexcept {
   return !S_ISSOCK(mode) && !S_ISFIFO(mode) && !S_ISDIR(mode) && !S_ISBLK(mode);
 }
 
-// Open a memfd again, or return none where that is impossible. CPU drivers read a file from its current position, which
-// all processes have in common that were sent the file. Whoever has a lease on the file (fcntl) holds nobody up.
+// Open a memfd again. CPU drivers read a file from its current position, which all processes have in common that were
+// sent the file. Return none where the file can only be used as it came. Whoever has a lease on it (fcntl) holds nobody
+// up.
 spi::UniqueFd opened_again(const spi::StrangerFd& file) {
   const int access = fcntl(file.get(), F_GETFL) & O_ACCMODE;
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
-  return spi::UniqueFd(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK));
+  spi::UniqueFd again(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK));
+  if (!again && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+    const std::error_code code(errno, std::generic_category());
+    throw Error(code, "cannot open memory of another process: open: " + code.message() +
+                          (code.value() == EMFILE ? "; raise the limit (ulimit -n)" : ""));
+  }
+  return again;
 }
 
 // By the specification, a failed import leaves the descriptor open; some drivers close it. So the driver gets a
