@@ -45,7 +45,7 @@ class WEIR_API MirroredBuffer {
   /// this point.
   void read(std::span<std::byte> bytes, std::size_t index) const;
   /// Enqueue a read of every copy, one behind the other, into `bytes`, which has size() times copies() bytes and stays
-  /// valid until all streams have passed this point.
+  /// valid until all streams have passed this point, also if this throws: then some reads may have been enqueued.
   void read_all(std::span<std::byte> bytes) const;
   /// Enqueue a copy of the copy at `index` to all others, each on the stream that orders it. The others are written
   /// after everything on stream(index) so far, and later work there comes after their reads.

@@ -92,12 +92,10 @@ void copy_to_host(const Buffer& src, nb::handle target, const Stream& stream, co
                   const Int& dst_offset, const std::optional<Int>& size) {
   const HostBytes dst = writable(target);
   const Range r = range(dst.bytes.size(), dst_offset, src.size(), src_offset, size);
-  const bool done = without_gil([&] {
-    src.copy_to(dst.bytes.subspan(r.dst_offset, r.bytes), stream, r.src_offset);
-    return stream.done();
-  });
-  if (done) return;
-  without_gil([&, give_up = Owner{dst.view}.dropper()] { stream.call(give_up); });
+  without_gil([&] { src.copy_to(dst.bytes.subspan(r.dst_offset, r.bytes), stream, r.src_offset); });
+  Owner kept{dst.view};  // for good, if the stream can no longer say when it has passed the copy
+  if (without_gil([&] { return stream.done(); })) return kept.drop();
+  without_gil([&, give_up = kept.dropper()] { stream.call(give_up); });
 }
 
 nb::object copy_to(const Buffer& self, nb::object target, const Stream& stream, const Int& src_offset,
@@ -140,19 +138,21 @@ nb::bytes contents_of(const Buffer& self) {
     without_gil([&] { std::memcpy(bytes.data(), src.host_data(), bytes.size()); });
     return out;
   }
-  const auto [stream, copied] = without_gil([&] {
+  const Stream stream = without_gil([&] {
     Stream made{src.device()};
     src.order_after_uses(made);
     src.copy_to(bytes, made);
-    Event end = made.record();
-    return std::pair(std::move(made), std::move(end));
+    return made;
   });
+  Owner kept{out};  // which must outlive the copy
   try {
-    wait_for(copied, std::nullopt);
-  } catch (const nb::python_error&) {  // Ctrl-C: `out` must outlive the copy
-    without_gil([&on = stream] { on.synchronize(); });
+    wait_for(without_gil([&] { return stream.record(); }), std::nullopt);
+  } catch (const nb::python_error&) {  // Ctrl-C
+    without_gil([&] { stream.synchronize(); });
+    kept.drop();
     throw;
   }
+  kept.drop();
   return out;
 }
 

@@ -53,8 +53,8 @@ void bind_cuda_allocator(nb::module_& m) {
           },
           nb::arg("address"), nb::kw_only(), nb::arg("stream").none() = nb::none(),
           "Give memory back after everything on the stream so far. None is for a stream that may be gone: then the "
-          "stream that the memory was allocated for may use it again at once, and others after everything that the "
-          "device has by now.")
+          "stream that the memory was allocated for may use it again at once, and others after what that stream has by "
+          "now. Work of further streams on the memory must be over.")
       .def_prop_ro("resource", &Allocator::resource, "where the memory comes from")
       .def_prop_ro("live", &Allocator::live, "number of addresses that are not given back yet");
 }

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,13 @@ using std::chrono::milliseconds;
 
 HoldOptions options(double timeout, bool other_users) { return {Patience(timeout).all(), other_users}; }
 
+/// A writer, and what keeps the calls of one thread together.
+struct Writer {
+  Writer(std::string path, std::string name, const HoldOptions& how) : writer(std::move(path), std::move(name), how) {}
+  SetWriter writer;
+  std::timed_mutex turn;  // never awaited with the GIL
+};
+
 /// Wait in slices until the work is complete or the time is over; the commit says which.
 void wait_for(const Event& event, const Patience& patience) {
   while (without_gil([&] { return event.wait(patience.left(Patience::slice)); }) == WaitStatus::timeout) {
@@ -32,27 +40,40 @@ void wait_for(const Event& event, const Patience& patience) {
   }
 }
 
-std::uint64_t commit(SetWriter& writer, nb::dict tensors, const Stream& stream, std::optional<double> timeout) {
+/// Wait in slices until no other thread is in a call of the writer.
+std::unique_lock<std::timed_mutex> take_turn(Writer& self, const Patience& patience, const char* operation) {
+  std::unique_lock turn(self.turn, std::defer_lock);
+  while (!without_gil([&] { return turn.try_lock_for(patience.left(Patience::slice)); })) {
+    if (patience.is_over())
+      throw Error(Errc::timed_out, std::string(operation) + ": another thread was in a call of this writer");
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  return turn;
+}
+
+std::uint64_t commit(Writer& self, nb::dict tensors, const Stream& stream, std::optional<double> timeout) {
   std::vector<std::pair<std::string, Tensor>> all;
   for (const auto [name, tensor] : tensors)
     all.emplace_back(nb::cast<std::string>(name), nb::cast<const Tensor&>(tensor).share());
   const Patience patience(timeout);
+  const auto turn = take_turn(self, patience, "SetWriter.commit");
   try {
     without_gil([&] {
-      writer.discard();
-      for (const auto& [name, tensor] : all) writer.add(name, tensor, stream);
+      self.writer.discard();
+      for (const auto& [name, tensor] : all) self.writer.add(name, tensor, stream);
     });
     wait_for(without_gil([&] { return stream.record(); }), patience);
-    return without_gil([&] { return writer.commit(patience.all()); });
+    return without_gil([&] { return self.writer.commit(patience.all()); });
   } catch (...) {
-    without_gil([&] { writer.discard(); });
+    without_gil([&] { self.writer.discard(); });
     throw;
   }
 }
 
-void remove(SetWriter& writer, std::optional<double> timeout) {
+void remove(Writer& self, std::optional<double> timeout) {
   const Patience patience(timeout);
-  without_gil([&] { writer.remove(patience.all()); });
+  const auto turn = take_turn(self, patience, "SetWriter.remove");
+  without_gil([&] { self.writer.remove(patience.all()); });
 }
 
 nb::tuple open_set(SetReader& reader, const Stream& stream, std::optional<double> timeout, std::uint64_t newer_than) {
@@ -71,14 +92,17 @@ void make(End* self, std::string path, std::string name, double timeout, bool ot
 }  // namespace
 
 void bind_held_sets(nb::module_& ipc) {
-  nb::class_<SetWriter>(ipc, "SetWriter", "Puts a named set of tensors into a holder (`weir hold PATH`).")
-      .def("__init__", &make<SetWriter>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
+  nb::class_<Writer>(ipc, "SetWriter", "Puts a named set of tensors into a holder (`weir hold PATH`).")
+      .def("__init__", &make<Writer>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
            nb::arg("other_users") = false,
-           "Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone when "
+           "Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone "
+           "when "
            "no holder is there.")
       .def("commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
-           "Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the tensors "
-           "is complete. Return the epoch. The tensors may be closed then, and their memory must not be written any "
+           "Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the "
+           "tensors "
+           "is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, and "
+           "their memory must not be written any "
            "more. `timeout` in seconds. Raises Error: unsupported for memory that was not made exportable, "
            "out_of_memory when the holder is full, peer_gone, timed_out.")
       .def("remove", &remove, nb::kw_only(), nb::arg("timeout") = nb::none(),

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from gates import Gate
 
 import weir
 
@@ -52,6 +54,30 @@ def test_a_dict_goes_in_and_comes_out(holder, shared_memory):
     second = writer.commit({}, stream=stream)
     assert reader.open(stream=stream, timeout=60, newer_than=epoch) == (second, {})
     writer.remove(timeout=60)
+
+
+def test_sets_of_two_threads_are_whole(holder, cuda):
+    path, _process = holder
+    held, idle = weir.Stream(weir.host_device()), weir.Stream(weir.host_device())
+    tensor = weir.make_shared_resource().allocate(64, stream=idle).view("uint8", (64,))
+    writer, epochs = weir.ipc.SetWriter(path, "set"), {}
+
+    def commit(name, stream):
+        epochs[writer.commit({name: tensor}, stream=stream, timeout=60)] = [name]
+
+    with Gate(cuda.stream):
+        held.wait(cuda.stream.record())
+        first = threading.Thread(target=commit, args=("first", held))
+        second = threading.Thread(target=commit, args=("second", idle))
+        first.start()
+        time.sleep(0.2)  # whichever comes first, both are whole
+        second.start()
+        time.sleep(0.2)
+    first.join()
+    second.join()
+    epoch, tensors = weir.ipc.SetReader(path, "set").open(stream=idle, timeout=60)
+    assert epoch == 2 and sorted(epochs) == [1, 2]
+    assert list(tensors) == epochs[2]
 
 
 def test_a_killed_writer_leaves_its_set(holder, shared_memory):

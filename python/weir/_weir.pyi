@@ -252,8 +252,8 @@ class CudaAllocator:
 
     def deallocate(self, address: SupportsIndex, *, stream: object | None = None) -> None:
         """Give memory back after everything on the stream so far. None is for a stream that may be gone: then the
-        stream that the memory was allocated for may use it again at once, and others after everything that the device
-        has by now."""
+        stream that the memory was allocated for may use it again at once, and others after what that stream has by now.
+        Work of further streams on the memory must be over."""
 
     @property
     def live(self) -> int:

@@ -4,8 +4,8 @@
     cupy.cuda.set_allocator(weir.cupy.make_allocator(pool))
 
 An array's memory is for the stream that is current when the array is made. When the array ends, that stream may use the
-memory again at once, and other streams after everything that the device has by then. The stream may be gone by then. As
-with CuPy's own pool, an array that other streams used must not end before they are done with it.
+memory again at once, and other streams after what that stream has by then. The stream may be gone by then. As with CuPy's
+own pool, an array that other streams used must not end before they are done with it.
 """
 
 from . import _weir

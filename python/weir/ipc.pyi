@@ -121,9 +121,9 @@ class SetWriter:
 
     def commit(self, tensors: dict[str, Tensor], *, stream: Stream, timeout: float | None = None) -> int:
         """Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the tensors
-        is complete. Return the epoch. The tensors may be closed then, and their memory must not be written any more.
-        `timeout` in seconds. Raises Error: unsupported for memory that was not made exportable, out_of_memory when the
-        holder is full, peer_gone, timed_out."""
+        is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, and their
+        memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory that was not made
+        exportable, out_of_memory when the holder is full, peer_gone, timed_out."""
 
     def remove(self, *, timeout: float | None = None) -> None:
         """Take the set out of the holder. Readers keep what they have."""

@@ -8,8 +8,9 @@
 
     weir.torch.make_allocator(pool).install()    # or: everything, without PyTorch's cache, before CUDA is first used
 
-PyTorch hands memory back in the order of the stream that it was allocated on. In a CUDA graph, memory stays with the
-graph until that ends. PyTorch's cache learns that memory has run out, but not why: see `Allocator.last_failure`.
+PyTorch hands memory back in the order of the stream that it was allocated on, so an ExternalStream must outlive all memory
+that PyTorch took on it. In a CUDA graph, memory stays with the graph until that ends. PyTorch's cache learns that memory
+has run out, but not why: see `Allocator.last_failure`.
 """
 
 from contextlib import contextmanager as _contextmanager

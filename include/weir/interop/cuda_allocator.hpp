@@ -49,8 +49,9 @@ class WEIR_API Allocator {
   /// An address that did not come from here is left as it is, which is reported, too.
   void deallocate(CUstream_st* stream, void* address) noexcept;
   /// The same for an owner that can name no stream, because the stream may have ended. The stream that the memory was
-  /// allocated for may use it again at once; others may after everything that the context has by now. Memory of a
-  /// stream of another context than the device's primary one is leaked, which is reported.
+  /// allocated for may use it again at once, and others after what that stream has by now. Work of further streams on
+  /// the memory must be over. Memory of a stream of another context than the device's primary one is leaked, which is
+  /// reported.
   void deallocate(void* address) noexcept;
 
   /// Return memory that every stream and the host may use at once. The call waits for that where it has to.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "ipc/peer.hpp"
@@ -69,8 +70,11 @@ Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
 
 Place::~Place() {
   struct stat now {};
-  const bool is_mine = ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev && now.st_ino == made_.st_ino;
-  if (is_mine) (void)::unlink(path_.c_str());
+  if (::lstat(path_.c_str(), &now) != 0) {
+    if (errno != ENOENT) report({{errno, std::generic_category()}, "holder: lstat", "its socket may stay where it is"});
+    return;
+  }
+  if (now.st_dev == made_.st_dev && now.st_ino == made_.st_ino) (void)::unlink(path_.c_str());
 }
 
 }  // namespace weir::detail::hold
