@@ -96,15 +96,12 @@ void bind_held_sets(nb::module_& ipc) {
       .def("__init__", &make<Writer>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
            nb::arg("other_users") = false,
            "Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone "
-           "when "
-           "no holder is there.")
+           "when no holder is there.")
       .def("commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
            "Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the "
-           "tensors "
-           "is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, and "
-           "their memory must not be written any "
-           "more. `timeout` in seconds. Raises Error: unsupported for memory that was not made exportable, "
-           "out_of_memory when the holder is full, peer_gone, timed_out.")
+           "tensors is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, "
+           "and their memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory "
+           "that was not made exportable, out_of_memory when the holder is full, peer_gone, timed_out.")
       .def("remove", &remove, nb::kw_only(), nb::arg("timeout") = nb::none(),
            "Take the set out of the holder. Readers keep what they have.");
   nb::class_<SetReader>(ipc, "SetReader", "Gets a named set of tensors from a holder (`weir hold PATH`).")

@@ -42,9 +42,11 @@ void remove_old(const std::string& path, const sockaddr_un& address) {
     throw Error(Errc::invalid_argument, "holder: '" + path + "' is something else than a socket, and is left alone");
   const spi::UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) fail("socket for", path);
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno != ECONNREFUSED)
+  const bool answers = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (answers || errno == EPROTOTYPE || errno == EAGAIN)  // a socket of another sort, or one with a long queue
     throw Error(std::make_error_code(std::errc::address_in_use),
                 "holder: another program listens at '" + path + "', and is left alone");
+  if (errno != ECONNREFUSED) fail("connect to", path);
   if (::unlink(path.c_str()) != 0) fail("unlink", path);
 }
 
@@ -57,10 +59,10 @@ Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_) fail("socket for", path_);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind", path_);
-  if (::lstat(path_.c_str(), &made_) != 0) fail("lstat", path_);
   // Nobody can connect before listen().
-  const char* call = "chmod";
-  int error = ::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 ? 0 : errno;
+  const char* call = "lstat";
+  int error = ::lstat(path_.c_str(), &made_) == 0 ? 0 : errno;
+  if (error == 0) call = "chmod", error = ::chmod(path_.c_str(), other_users ? 0666 : 0600) == 0 ? 0 : errno;
   if (error == 0) call = "listen at", error = ::listen(socket_.get(), 64) == 0 ? 0 : errno;
   if (error == 0) return;
   (void)::unlink(path_.c_str());
