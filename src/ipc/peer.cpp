@@ -26,6 +26,10 @@ sockaddr_un address_of(const char* whose, const std::string& path) {
   return address;
 }
 
+int try_connect(int socket, const sockaddr_un& address) noexcept {
+  return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
 int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& deadline) {
   for (;;) {
     const int left = deadline.endless() ? 0 : std::max(deadline.milliseconds(), 1);  // 0 means no limit

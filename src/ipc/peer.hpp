@@ -16,6 +16,10 @@ namespace weir::detail {
 /// long.
 [[nodiscard]] sockaddr_un address_of(const char* whose, const std::string& path);
 
+/// Connect a socket that does not block. Return 0 or the error of connect: ECONNREFUSED for the socket of a program
+/// that is gone.
+[[nodiscard]] int try_connect(int socket, const sockaddr_un& address) noexcept;
+
 /// Connect a socket that blocks. The kernel lets it wait for a place in the listener's queue, but not beyond
 /// `deadline`. Return 0 or the error of connect: EAGAIN when the time is over.
 [[nodiscard]] int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& deadline);

@@ -42,11 +42,12 @@ void remove_old(const std::string& path, const sockaddr_un& address) {
     throw Error(Errc::invalid_argument, "holder: '" + path + "' is something else than a socket, and is left alone");
   const spi::UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) fail("socket for", path);
-  const bool answers = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  if (answers || errno == EPROTOTYPE || errno == EAGAIN)  // a socket of another sort, or one with a long queue
+  const int error = try_connect(probe.get(), address);
+  if (error == 0 || error == EPROTOTYPE || error == EAGAIN)  // a socket of another sort, or one with a long queue
     throw Error(std::make_error_code(std::errc::address_in_use),
                 "holder: another program listens at '" + path + "', and is left alone");
-  if (errno != ECONNREFUSED) fail("connect to", path);
+  errno = error;
+  if (error != ECONNREFUSED) fail("connect to", path);
   if (::unlink(path.c_str()) != 0) fail("unlink", path);
 }
 

@@ -34,10 +34,6 @@ spi::UniqueFd make_socket(const std::string& path, int flags) {
   return socket;
 }
 
-int try_connect(int socket, const sockaddr_un& address) {
-  return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
-}
-
 // A name that nobody guesses, in the same folder. The file gets its mode before it gets its name.
 std::string path_for_now(const std::string& path) {
   std::uint32_t number = 0;
