@@ -17,11 +17,12 @@ inline constinit std::uint32_t fork_generation = 1;
 /// A static object that accompanies a lock that exists once in the library. `step(moment)` takes that lock before a
 /// fork and releases it afterwards. Before a fork the steps run in the order of their places, then every ForkLink, then
 /// the step at place `last`. After the fork the order is reversed. If one lock is held while another is taken, the
-/// first of them has the smaller place.
+/// first of them has the smaller place. A step also makes sure that its object is made: a fork in the middle of that
+/// would leave the child without it, waiting for the thread that was making it.
 class ForkStep {
  public:
   using Step = void (*)(spi::ForkMoment) noexcept;
-  static constexpr std::size_t last = 11;
+  static constexpr std::size_t last = 13;
 
   /// Register `step` at `place`. Do this only while the library is loaded, never later, and once for each place.
   ForkStep(std::size_t place, Step step) noexcept;

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace weir::sync {
@@ -29,15 +31,21 @@ void heavy_barrier() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// A system-call filter may allow the registration and refuse the barrier, so both are tried. The thread sanitizer does
-// not know what such a barrier orders.
+// A system-call filter may allow the registration and refuse the barrier, so both are tried. That takes milliseconds,
+// in which another thread may fork: so it is no variable whose making the child would wait for. The thread sanitizer
+// does not know what such a barrier orders.
 bool has_heavy_barrier() noexcept {
 #if defined(__SANITIZE_THREAD__)
   return false;
 #else
-  static const bool works =
-      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-  return works;
+  enum Known : std::uint8_t { nothing, works, fails };
+  static constinit std::atomic<Known> known = nothing;
+  if (known.load(std::memory_order_relaxed) == nothing) {
+    const bool done =
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    known.store(done ? works : fails, std::memory_order_relaxed);
+  }
+  return known.load(std::memory_order_relaxed) == works;
 #endif
 }
 

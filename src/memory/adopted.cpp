@@ -41,7 +41,7 @@ class AdoptedResource final : public detail::ForeignResource, public detail::Rel
     const std::size_t bytes;
   };
 
-  void do_deallocate(spi::Block& block) noexcept override {
+  void end(spi::Block& block) noexcept override {
     const spi::Segment& segment = *block.segment;
     const KindInfo* info = segment.device->find(segment.kind);
     auto* const import = static_cast<Import*>(std::exchange(detail::BlockStore::tag(block), nullptr));

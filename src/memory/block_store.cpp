@@ -81,6 +81,10 @@ void BlockStore::put_back(spi::Block& block) noexcept {
   recycle(static_cast<Stored&>(block));
 }
 
+bool BlockStore::owns(const spi::Block& block) const noexcept {
+  return static_cast<const Stored&>(block).store == this;
+}
+
 void*& BlockStore::tag(spi::Block& block) noexcept { return static_cast<Stored&>(block).tag; }
 
 void BlockStore::end(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {

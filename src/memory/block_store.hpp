@@ -35,6 +35,8 @@ class BlockStore {
   spi::Block& take(MemoryResource& resource, const Stream& stream);
   /// Take back a block that was taken and never given out.
   void put_back(spi::Block& block) noexcept;
+  /// Return whether take() of this store made the block. It must be a block of some BlockStore.
+  [[nodiscard]] bool owns(const spi::Block& block) const noexcept;
   /// Return what the resource keeps beside a block that is out: whatever it last assigned.
   [[nodiscard]] static void*& tag(spi::Block& block) noexcept;
   /// End a block that has no owners: release its segment after all its points, and tell `listener`. The release happens

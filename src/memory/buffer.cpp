@@ -12,11 +12,12 @@ Buffer::Buffer(spi::Block& block) noexcept : Buffer(block, 0, block.size) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
-  if (spi::Block* mine = block()) drop(*mine);
+  spi::Block* const mine = block();
   block_.store(other.block(), std::memory_order_relaxed);
   other.block_.store(nullptr, std::memory_order_relaxed);
   offset_ = other.offset_;
   size_ = other.size_;
+  if (mine) drop(*mine);  // last, because that may call a function that uses this buffer
   return *this;
 }
 

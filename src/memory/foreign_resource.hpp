@@ -42,6 +42,9 @@ class ForeignResource : public MemoryResource {
         fallback_(spi::make_segment_resource(device, device.default_kind, false)),
         blocks_(device) {}
 
+  /// Give up a block of make_block() that has no owners.
+  virtual void end(spi::Block& block) noexcept = 0;
+
   /// What a block's bytes are counted as: a segment that others may have, too, is counted by opened().
   enum class Reserves { its_bytes, nothing };
 
@@ -81,6 +84,10 @@ class ForeignResource : public MemoryResource {
   }
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
     return allocate_from(*fallback_, request, shortage);
+  }
+  // A resource that allocated here gives back to here what the fallback made.
+  void do_deallocate(spi::Block& block) noexcept final {
+    blocks_.owns(block) ? end(block) : deallocate_to(*fallback_, block);
   }
 
   const ResourcePtr fallback_;

@@ -12,17 +12,14 @@
 namespace weir::detail {
 namespace {
 
-struct Returns {
-  void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) count.renew();
-  }
-  ReturnCount count;
-  spi::ForkLink link{*this};  // the last member, as ForkLink requires
-};
-
 bool& brings_back() noexcept { return sync::flag_of_thread<Returning>(); }
 
-ReturnCount& returns() { return never_ends<Returns>().count; }
+ReturnCount& returns() { return never_ends<ReturnCount>(); }
+
+const ForkStep returns_step(11, [](spi::ForkMoment moment) noexcept {
+  ReturnCount& count = returns();
+  if (moment == spi::ForkMoment::child) count.renew();
+});
 
 }  // namespace
 

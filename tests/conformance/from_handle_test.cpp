@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "fixture.hpp"
+#include "upstreams.hpp"
 
 namespace weir::test {
 namespace {
@@ -123,6 +124,31 @@ TEST_P(FromHandle, CopiesComeFromTheDeviceItself) {
   const Buffer copy = buffer.copy_to(stream);
   EXPECT_EQ(copy.device(), home);
   EXPECT_BYTES(read(copy, stream), pattern(size, 1));
+}
+
+TEST_P(FromHandle, OthersMayStandOverItsResource) {
+  Buffer buffer = adopt(size, stream);
+  expect_serves_others(buffer.memory_resource(), stream);
+  EXPECT_BYTES(read(buffer, stream), pattern(size, 1));
+}
+
+// What is released may close the buffer that took the place of the released one.
+TEST_P(FromHandle, TheReleaseSeesTheBufferThatIsAssigned) {
+  Buffer current, next = filled(pattern(100, 2));
+  const std::uint64_t its_address = next.device_address();
+  bool was_new = false;
+  current = Buffer::from_handle(
+      home, address, size,
+      [&] {
+        was_new = !current.is_closed() && current.size() == 100 && current.device_address() == its_address;
+        current.close();
+      },
+      stream);
+  const ResourcePtr external = current.memory_resource();
+  current = std::move(next);
+  settle(external);
+  EXPECT_TRUE(was_new);
+  EXPECT_TRUE(current.is_closed());
 }
 
 class FromHandleRefused : public OnMemory {};

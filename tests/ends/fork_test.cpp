@@ -30,6 +30,7 @@ TEST_F(Fork, ChannelsAreLeftWhileThreadsWait) { EXPECT_TRUE(ends_well("fork_wait
 TEST_F(Fork, ChannelsAreLeftInTheMiddle) { EXPECT_TRUE(ends_well("fork_waits_program", {"in_the_middle"})); }
 TEST_F(Fork, SubscriptionsAreLeftWhileThreadsWait) { EXPECT_TRUE(ends_well("fork_waits_program", {"subscribers"})); }
 TEST_F(Fork, HeldSetsAreLeftWhileThreadsWait) { EXPECT_TRUE(ends_well("fork_waits_program", {"readers_and_writers"})); }
+TEST_F(Fork, FirstUsesMayBeUnderWay) { EXPECT_TRUE(ends_well("fork_first_program", {})); }
 TEST_F(Fork, AChildMayExit) { EXPECT_TRUE(works("child_that_exits")); }
 
 class ForkOfDevice : public Fork, public testing::WithParamInterface<Device> {

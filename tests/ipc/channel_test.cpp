@@ -22,6 +22,7 @@
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "time_limits.hpp"
+#include "upstreams.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
@@ -91,6 +92,14 @@ TEST_P(Channels, TheReceiverHasTheSameMemory) {
   parcel.buffer.close();
   EXPECT_TRUE(all_comes_back(here));
   EXPECT_EQ(there.stats().borrowed, 0U);
+}
+
+TEST_P(Channels, OthersMayStandOverTheResourceOfWhatCame) {
+  auto [here, there] = make_channels();
+  here.send(filled(pattern(500, 1)), stream);
+  const Buffer borrowed = there.receive(stream, limit).buffer;
+  expect_serves_others(borrowed.memory_resource(), stream);
+  EXPECT_BYTES(read(borrowed, stream), pattern(500, 1));
 }
 
 TEST_P(Channels, SlicesCarryTheirOffset) {

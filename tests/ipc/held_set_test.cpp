@@ -14,6 +14,7 @@
 #include "holding.hpp"
 #include "settle.hpp"
 #include "time_limits.hpp"
+#include "upstreams.hpp"
 #include "weir/ipc.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
@@ -77,6 +78,15 @@ TEST_P(HeldSets, AReaderHasTheTensorsOfAClosedWriter) {
   EXPECT_BYTES(read(set.tensors.at("all").buffer(), stream), pattern(6000, 1));
   EXPECT_EQ(set.tensors.at("empty").layout().shape, (std::vector<std::int64_t>{0, 3}));
   EXPECT_EQ(rows.buffer().location().segment, set.tensors.at("all").buffer().location().segment);
+}
+
+TEST_P(HeldSets, OthersMayStandOverTheResourceOfTheTensors) {
+  SetWriter from = writer();
+  from.add("a", as_bytes(filled(pattern(600, 1))), stream);
+  from.commit(limit);
+  SetReader to = reader();
+  const HeldSet set = to.open(stream, limit);
+  expect_serves_others(set.tensors.at("a").buffer().memory_resource(), stream);
 }
 
 TEST_P(HeldSets, CannotBeWritten) {

@@ -13,6 +13,7 @@
 #include "fixture.hpp"
 #include "ring_fixture.hpp"
 #include "threads.hpp"
+#include "upstreams.hpp"
 #include "waiting.hpp"
 #include "weir/host.hpp"
 #include "weir/pool.hpp"
@@ -42,6 +43,14 @@ TEST_P(Rings, AFrameIsTheSameMemory) {
   EXPECT_BYTES(read(frame.buffer, stream), pattern(5000, 1));
   frame.buffer.fill(std::uint8_t{9}, stream);
   EXPECT_BYTES(read(mine, stream), repeat(5000, 9));
+}
+
+TEST_P(Rings, OthersMayStandOverTheResourceOfASlot) {
+  RingProducer producer(resource, {.slots = 2, .slot_bytes = 500});
+  Buffer slot = producer.acquire(stream);
+  expect_serves_others(slot.memory_resource(), stream);
+  slot.close();
+  EXPECT_EQ(producer.stats().free, 2U) << "what others closed became a slot";
 }
 
 TEST_P(Rings, EveryConsumerGetsEveryFrameInOrder) {

@@ -69,6 +69,17 @@ def last_words(text):
     return (telling or lines or [""])[-1]
 
 
+def test_at_the_end(text):
+    """The GoogleTest case that a program's output begins and does not end, or an empty string."""
+    begun = ""
+    for line in (text or "").splitlines():
+        if found := re.match(r"\[ RUN      \] (\S+)", line):
+            begun = found[1]
+        elif re.match(r"\[ +(OK|FAILED|SKIPPED) +\] ", line):
+            begun = ""
+    return begun
+
+
 def read_case(element):
     name = ".".join(filter(None, (element.get("classname"), element.get("name"))))
     for tag in ("failure", "error"):
@@ -113,8 +124,11 @@ def read_programs(results):
             outcome = "passed" if element.get("status") == "run" else "skipped" if skipped else "failed"
             found = element.find("failure" if outcome == "failed" else "skipped")
             message = (found.get("message") or "") if found is not None else ""
-            if outcome == "failed" and not message:
-                message = last_words(element.findtext("system-out"))
+            if outcome == "failed":
+                output = element.findtext("system-out")
+                message = message or last_words(output)
+                if running := test_at_the_end(output):
+                    message += f" in {running}"
             yield element.get("name"), outcome, float(element.get("time") or 0), shorten(message)
     table = results / "programs.tsv"
     if table.exists():

@@ -113,6 +113,18 @@ class Report(unittest.TestCase):
         self.assertEqual(summary["suites"][1]["failed"], 1)
         self.assertIn("ended abnormally after 1 cases", summary["failures"][0])
 
+    def test_the_case_in_which_a_program_died(self):
+        output = ("[ RUN      ] Pool.Grows\n[       OK ] Pool.Grows (3 ms)\n[ RUN      ] Pool.Shrinks\n"
+                  "[  FAILED  ] Pool.Shrinks (0 ms)\n[ RUN      ] Pool.Waits\na line of it\n")
+        with tempfile.TemporaryDirectory() as folder:
+            results = pathlib.Path(folder)
+            (results / "ctest.xml").write_text(
+                '<testsuite><testcase name="unit" status="fail" time="300"><failure message="Subprocess aborted"/>'
+                f"<system-out>{output}</system-out></testcase></testsuite>")
+            [program] = report.read_programs(results)
+        self.assertEqual(program, ("unit", "failed", 300.0, "Subprocess aborted in Pool.Waits"))
+        self.assertEqual(report.test_at_the_end(output[:output.index("[ RUN      ] Pool.Waits")]), "")
+
 
 if __name__ == "__main__":
     unittest.main()

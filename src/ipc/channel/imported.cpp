@@ -43,7 +43,7 @@ class BorrowedResource final : public ForeignResource {
   };
 
   // The driver is not asked for anything: the peer's segment stays open.
-  void do_deallocate(spi::Block& block) noexcept override {
+  void end(spi::Block& block) noexcept override {
     end_block(block, false, *static_cast<Loan*>(BlockStore::tag(block)));
   }
 };

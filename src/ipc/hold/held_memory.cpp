@@ -42,7 +42,7 @@ class HeldResource final : public ForeignResource {
     const SetLease lease;
   };
 
-  void do_deallocate(spi::Block& block) noexcept override {
+  void end(spi::Block& block) noexcept override {
     const spi::Segment& segment = *block.segment;
     const KindInfo* info = segment.device->find(segment.kind);
     end_block(block, info && info->release_blocks, *static_cast<Loan*>(BlockStore::tag(block)));

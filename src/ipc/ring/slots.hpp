@@ -56,7 +56,7 @@ class Slots final : public ForeignResource {
     bool dropped = false;  // and not free yet
   };
 
-  void do_deallocate(spi::Block& block) noexcept override {
+  void end(spi::Block& block) noexcept override {
     end_block(block, false, *static_cast<Slot*>(BlockStore::tag(block)));
   }
   [[nodiscard]] std::optional<std::uint32_t> pop();
