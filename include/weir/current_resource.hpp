@@ -23,8 +23,9 @@ namespace weir {
 /// Buffers stay with the resource they came from.
 ///
 /// weir keeps only the current resource. A default pool that was replaced ends with its last handle and its last
-/// buffer. As long as somebody has a handle of that pool, null stands for it. Throws incompatible for a resource of
-/// another device, and whatever making a pool throws; a call that throws has changed nothing.
+/// buffer. As long as somebody has kept a handle of that pool since, null stands for it; a handle that only a buffer's
+/// memory_resource() returned when there was none left does not count. Throws incompatible for a resource of another
+/// device, and whatever making a pool throws; a call that throws has changed nothing.
 WEIR_API ResourcePtr set_current_resource(const Device& device, ResourcePtr resource);
 
 }  // namespace weir

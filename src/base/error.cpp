@@ -27,8 +27,12 @@ class WeirCategory final : public std::error_category {
   }
   bool equivalent(const std::error_code& code, int condition) const noexcept override {
     if (std::error_category::equivalent(code, condition)) return true;
-    return static_cast<Errc>(condition) == Errc::permission_denied &&  // as the operating system reports it
-           (code == std::errc::permission_denied || code == std::errc::operation_not_permitted);
+    switch (static_cast<Errc>(condition)) {  // as the operating system reports it
+      case Errc::permission_denied:
+        return code == std::errc::permission_denied || code == std::errc::operation_not_permitted;
+      case Errc::out_of_memory: return code == std::errc::not_enough_memory;
+      default: return false;
+    }
   }
 };
 

@@ -10,8 +10,7 @@
 namespace weir::detail {
 
 bool is_shortage() noexcept {
-  constexpr std::errc shortages[] = {std::errc::not_enough_memory, std::errc::too_many_files_open,
-                                     std::errc::too_many_files_open_in_system};
+  constexpr std::errc shortages[] = {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system};
   try {
     throw;
   } catch (const std::bad_alloc&) {

@@ -81,8 +81,8 @@ spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& prefer
   return device;
 }
 
-// Opening takes no new memory. So if the driver runs out of memory, it was asked for more than there is behind the
-// handle.
+// Opening takes no new memory of a device. So if a driver runs out of memory, it was asked for more than there is
+// behind the handle.
 spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
                                    std::span<spi::StrangerFd> files) {
   try {
@@ -91,7 +91,7 @@ spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescripto
     if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
     return segment;
   } catch (const Error& error) {
-    if (error.code() != Errc::out_of_memory) throw;
+    if (error.code() != Errc::out_of_memory || error.code() == std::errc::not_enough_memory) throw;
     throw Error(Errc::corrupt_descriptor,
                 std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
   }

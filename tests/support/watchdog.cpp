@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watchdog.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -22,6 +23,7 @@ void Watchdog::watch(std::string test) {
   {
     const std::lock_guard lock(mutex_);
     test_ = std::move(test);
+    where_ = pthread_self();
     deadline_ = std::chrono::steady_clock::now() + limit_;
   }
   changed_.notify_one();
@@ -35,7 +37,9 @@ void Watchdog::run() {
     } else if (std::chrono::steady_clock::now() >= deadline_) {
       std::fprintf(stderr, "\n[ WATCHDOG ] %s has been running for %lld s; aborting\n", test_.c_str(),
                    static_cast<long long>(limit_.count()));
-      std::abort();
+      pthread_kill(where_, SIGABRT);  // print_crashes() says what it is in
+      std::this_thread::sleep_for(std::chrono::seconds{10});
+      std::abort();  // the signal was blocked
     } else {
       changed_.wait_until(lock, deadline_);
     }

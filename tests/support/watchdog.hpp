@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ends the program when one test takes too long, with the test's name: a hang is a failure, not a mystery.
+// Ends the program when one test takes too long, with the test's name and the calls that its thread is in: a hang is a
+// failure, not a mystery.
+
+#include <pthread.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +20,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Begin to watch; an empty name stops watching.
+  /// Begin to watch a test of this thread; an empty name stops watching.
   void watch(std::string test);
 
  private:
@@ -27,6 +30,7 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string test_;
+  pthread_t where_{};
   std::chrono::steady_clock::time_point deadline_;
   bool stop_ = false;
   std::thread thread_;

@@ -15,8 +15,9 @@ namespace weir {
 
 /// Options of make_tracking.
 struct TrackingOptions {
-  /// How many return addresses to keep for each allocation, innermost first, including those inside weir; 0 keeps none.
-  /// Each return address is a step of the unwinder, which costs far more than the rest of an allocation.
+  /// How many return addresses to keep for each allocation, innermost first, including those inside weir; 0 keeps none,
+  /// and a number that is larger than any stack keeps all. Each return address is a step of the unwinder, which costs
+  /// far more than the rest of an allocation.
   std::size_t stack_depth = 0;
   /// Report to the failure sink when the last handle of the resource goes away while buffers of it are live.
   bool report_leaks = true;

@@ -18,13 +18,14 @@ using Clock = std::chrono::steady_clock;
 // check before allocations do some of the checking themselves.
 constexpr std::chrono::seconds patience{1};
 constexpr std::size_t most_waiting = std::size_t{16} << 20;
+constexpr std::size_t most_guard = std::numeric_limits<std::size_t>::max() / 4;  // no allocation gets that much
 
 class Debug final : public detail::Adaptor<DebugResource> {
  public:
   Debug(ResourcePtr upstream, const DebugOptions& options)
       : Adaptor(std::move(upstream), "debug"),
         poison_(options.poison),
-        guard_((std::max<std::size_t>(options.guard_bytes, 1) + 7) / 8 * 8),
+        guard_((std::clamp(options.guard_bytes, std::size_t{1}, most_guard) + 7) / 8 * 8),
         quarantine_(std::make_shared<detail::Quarantine>(upstream_, name(), options, &give_back_to)) {}
   ~Debug() override { quarantine_->end(); }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <ostream>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "adaptors/adaptor.hpp"
@@ -91,22 +92,17 @@ class Logging final : public detail::Adaptor<LoggingResource> {
   void flush() noexcept override { writer_.flush(); }
 
   std::size_t trim(std::size_t bytes_to_keep) override {
-    const std::size_t given_back = upstream_->trim(bytes_to_keep);
+    const Event event{"\ttrim\t", 0, bytes_to_keep};
+    const std::size_t given_back = attempt(event, [&] { return upstream_->trim(bytes_to_keep); });
     Line line;
-    writer_.add(begin(line, {"\ttrim\t", 0, bytes_to_keep}).number(given_back).finish());
+    writer_.add(begin(line, event).number(given_back).finish());
     return given_back;
   }
 
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
     Event event{"\tallocate\t", 0, request.bytes, request.alignment, request.stream->id()};
-    spi::Block* block = nullptr;
-    try {
-      block = Adaptor::do_allocate(request, shortage);
-    } catch (const std::exception& error) {
-      refused_because(event, "error: ", error.what());
-      throw;
-    }
+    spi::Block* const block = attempt(event, [&] { return Adaptor::do_allocate(request, shortage); });
     if (!block) {
       refused_because(event, "out of memory", reason(shortage));
       return nullptr;
@@ -138,6 +134,20 @@ class Logging final : public detail::Adaptor<LoggingResource> {
     } catch (const std::bad_alloc&) {
       report({make_error_code(std::errc::not_enough_memory), "trace of a resource",
               "a buffer's uses are not written"});
+    }
+  }
+
+  /// Return what `call` returns. If it throws, write why: upstream's own functions may throw anything.
+  template <class Call>
+  std::invoke_result_t<Call> attempt(const Event& event, Call call) {
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      refused_because(event, "error: ", error.what());
+      throw;
+    } catch (...) {
+      refused_because(event, "error: ", "an exception of an unknown type");
+      throw;
     }
   }
 

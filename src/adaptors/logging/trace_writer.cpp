@@ -46,25 +46,39 @@ void TraceWriter::write_out(Lock& lock) noexcept {
   do {
     filling_.swap(writing_);
     lock.unlock();
-    const bool failed = !write();
+    const std::exception_ptr failure = write();
     lock.lock();
     writing_.clear();
-    off_ = off_ || failed;
+    if (failure) return turn_off(failure, lock);
   } while (filling_.size() > most_ && !off_);
   busy_ = false;
   written_.notify_all();
 }
 
-bool TraceWriter::write() noexcept {
+// Reported when no thread waits for this one any more: the user's sink may use the resource whose trace this is.
+void TraceWriter::turn_off(const std::exception_ptr& failure, Lock& lock) noexcept {
+  off_ = true;
+  busy_ = false;
+  written_.notify_all();
+  lock.unlock();
   try {
-    sink_({writing_.data(), writing_.size()});
-    return true;
+    std::rethrow_exception(failure);
   } catch (const std::system_error& error) {
     report({error.code(), "trace of a resource", error.what()});
   } catch (const std::exception& error) {
     report({make_error_code(std::errc::io_error), "trace of a resource", error.what()});
   }
-  return false;
+  lock.lock();
+}
+
+// Return what the sink threw.
+std::exception_ptr TraceWriter::write() noexcept {
+  try {
+    sink_({writing_.data(), writing_.size()});
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 // The parent writes the lines that the child inherits. The file's position is the parent's, too.

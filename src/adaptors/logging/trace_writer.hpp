@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <string_view>
@@ -34,7 +35,8 @@ class TraceWriter {
   using Lock = std::unique_lock<std::mutex>;
   void write_all(Lock& lock) noexcept;
   void write_out(Lock& lock) noexcept;
-  bool write() noexcept;
+  [[nodiscard]] std::exception_ptr write() noexcept;
+  void turn_off(const std::exception_ptr& failure, Lock& lock) noexcept;
   friend class spi::ForkLink;
   void fork(spi::ForkMoment moment) noexcept;
 

@@ -52,11 +52,17 @@ class Book {
   std::uint64_t last_number_ = 0;
 };
 
+/// Return the innermost `depth` frames, or all if there are fewer.
 std::vector<void*> capture(std::size_t depth) {
-  if (depth == 0) return {};
-  std::vector<void*> stack(std::min<std::size_t>(depth, std::numeric_limits<int>::max()));
-  stack.resize(static_cast<std::size_t>(backtrace(stack.data(), static_cast<int>(stack.size()))));
-  return stack;
+  depth = std::min<std::size_t>(depth, std::numeric_limits<int>::max());
+  std::vector<void*> stack(std::min<std::size_t>(depth, 64));
+  const auto fill = [&] { return static_cast<std::size_t>(backtrace(stack.data(), static_cast<int>(stack.size()))); };
+  std::size_t found = fill();
+  while (found == stack.size() && found < depth) {
+    stack.resize(std::min(depth, 2 * found));
+    found = fill();
+  }
+  return {stack.begin(), stack.begin() + static_cast<std::ptrdiff_t>(found)};
 }
 
 class Tracking final : public detail::Adaptor<TrackingResource> {

@@ -72,6 +72,12 @@ class Debugging : public testing::Test {
   Stream stream{host_device()};
 };
 
+TEST_F(Debugging, GuardsThatFitNowhereAreRefused) {
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2, SIZE_MAX / 4}) {
+    EXPECT_THROW((void)make_debug(upstream, {.guard_bytes = bytes})->allocate(100, stream), OutOfMemory) << bytes;
+  }
+}
+
 TEST_F(Debugging, GuardsLieAroundTheBuffer) {
   const auto checked = make_debug(upstream, {.guard_bytes = 13});
   const Buffer buffer = checked->allocate(100, stream, 4096);

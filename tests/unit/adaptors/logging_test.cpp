@@ -91,10 +91,11 @@ class Refusing final : public MemoryResource {
  public:
   Refusing() : MemoryResource(host_device(), "host.pageable", {}) {}
   [[nodiscard]] ResourceStats stats() const override { return {}; }
-  std::size_t trim(std::size_t) override { return 0; }
+  std::size_t trim(std::size_t) override { throw Error(Errc::device_lost, "gone for good"); }
 
  private:
   spi::Block* do_allocate(const spi::Request& request, Shortage& shortage) override {
+    if (request.bytes > 2000) throw 17;
     if (request.bytes > 1000) throw Error(Errc::device_lost, "gone\tfor\ngood");
     shortage.call = "mmap";
     shortage.native = std::make_error_code(std::errc::too_many_files_open);
@@ -108,10 +109,14 @@ TEST_F(LoggingTest, ReasonsOfDriversAndErrorsStayInTheirField) {
   const std::size_t before = lines().size();
   EXPECT_FALSE(resource->try_allocate(1000, stream).has_value());
   EXPECT_ERROR((void)resource->allocate(1001, stream), Errc::device_lost, "gone");
+  EXPECT_THROW((void)resource->allocate(2001, stream), int);
+  EXPECT_ERROR((void)resource->trim(5), Errc::device_lost, "gone");
   const auto written = lines();
-  ASSERT_EQ(written.size(), before + 2);
+  ASSERT_EQ(written.size(), before + 4);
   EXPECT_TRUE(is(written[before], "allocate\t0\t1000\t256\t" + id + "\tout of memory: mmap: Too many open files"));
   EXPECT_TRUE(is(written[before + 1], "allocate\t0\t1001\t256\t" + id + "\terror: gone for good"));
+  EXPECT_TRUE(is(written[before + 2], "allocate\t0\t2001\t256\t" + id + "\terror: an exception of an unknown type"));
+  EXPECT_TRUE(is(written[before + 3], "trim\t0\t5\t0\t0\terror: gone for good"));
 }
 
 TEST_F(LoggingTest, PassesEverythingOn) {
@@ -195,6 +200,25 @@ TEST(LoggingRefuses, NothingWhenTheStreamDoes) {
   EXPECT_EQ(reports[0].message, "the stream refuses to be written to");
   EXPECT_EQ(resource->allocate(100, stream).size(), 100U);
   EXPECT_TRUE(take_reports().empty()) << "it is said once";
+}
+
+// The sink is told by a thread for which nobody waits.
+TEST(LoggingRefuses, NothingToASinkThatUsesTheResource) {
+  static LoggingPtr resource;
+  static std::size_t told;
+  const auto full = std::make_shared<std::ostringstream>();
+  resource = make_logging(host::make_pageable_resource(), full, {.buffer_bytes = 0});
+  full->setstate(std::ios::badbit);
+  told = 0;
+  const FailureSink before = set_failure_sink([](const Failure&) noexcept {
+    ++told;
+    (void)resource->allocate(100, Stream(host_device()));
+    resource->flush();
+  });
+  (void)resource->allocate(100, Stream(host_device()));
+  set_failure_sink(before);
+  EXPECT_EQ(told, 1U);
+  resource.reset();
 }
 
 TEST(TraceWriters, WriteAtOnceWhenTheyMayCollectNothing) {

@@ -85,6 +85,12 @@ TEST_F(Trackers, KeepsTheStackOfTheAllocation) {
   })) << live[0].to_string();
   EXPECT_NE(live[0].to_string().find(", allocated at "), std::string::npos) << live[0].to_string();
   EXPECT_NE(live[0].to_string().find(" < "), std::string::npos) << live[0].to_string();
+  const auto whole = make_tracking(upstream, {.stack_depth = SIZE_MAX});
+  const Buffer third = allocate_here(whole, stream);
+  const auto all = whole->outstanding();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_GE(all[0].stack.size(), stack.size());
+  EXPECT_LT(all[0].stack.size(), 1000U);
   const auto shallow = make_tracking(upstream, {.stack_depth = 2});
   const Buffer other = shallow->allocate(1, stream);
   EXPECT_EQ(shallow->outstanding()[0].stack.size(), 2U);

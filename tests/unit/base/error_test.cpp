@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sink.hpp"
@@ -53,6 +55,28 @@ TEST(Errors, RefusalsOfTheOperatingSystemArePermissionDenied) {
   }
 }
 
+TEST(Errors, ShortagesOfTheOperatingSystemAreOutOfMemory) {
+  const Error error(std::make_error_code(std::errc::not_enough_memory), "why");
+  for (const Errc each : every) EXPECT_EQ(error.code() == each, each == Errc::out_of_memory);
+}
+
+// They are thrown again, kept, and told of, after somebody moved them.
+TEST(Errors, SayWhatTheySaidAfterAMove) {
+  Error error(Errc::closed, "gone"), assigned(Errc::closed, "other");
+  const Error moved = std::move(error);
+  EXPECT_STREQ(moved.what(), "gone");
+  EXPECT_STREQ(error.what(), "gone");  // NOLINT(bugprone-use-after-move)
+  assigned = std::move(error);
+  EXPECT_STREQ(assigned.what(), "gone");
+  EXPECT_STREQ(error.what(), "gone");  // NOLINT(bugprone-use-after-move)
+  Shortage shortage;
+  shortage.requested = 7;
+  OutOfMemory memory(shortage);
+  const OutOfMemory taken = std::move(memory);
+  EXPECT_STREQ(memory.what(), taken.what());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(memory.shortage().requested, 7U);
+}
+
 TEST(Errors, AreSystemErrorsAndCopyWithoutThrowing) {
   const Error original(Errc::closed, "gone");
   const Error copy = original;
@@ -60,6 +84,7 @@ TEST(Errors, AreSystemErrorsAndCopyWithoutThrowing) {
   EXPECT_STREQ(base.what(), "gone");
   static_assert(std::is_nothrow_copy_constructible_v<Error>);
   static_assert(std::is_nothrow_copy_constructible_v<OutOfMemory>);
+  static_assert(std::is_nothrow_move_constructible_v<Error> && std::is_nothrow_move_assignable_v<OutOfMemory>);
 }
 
 TEST(Errors, OutOfMemoryNamesWhoeverStillUsesMemory) {
