@@ -28,7 +28,9 @@ else()
     endif()
   endforeach()
   weir_python_header_dirs(_wheels nvidia/cu13/include nvidia/cuda_runtime/include)
-  list(APPEND _candidates /usr/include ${_wheels})
+  find_path(WEIR_FOUND_CUDA_HEADER cuda.h) # also below CMAKE_PREFIX_PATH
+  mark_as_advanced(WEIR_FOUND_CUDA_HEADER)
+  list(APPEND _candidates "${WEIR_FOUND_CUDA_HEADER}" /usr/include ${_wheels})
 endif()
 
 set(CUDAHeader_INCLUDE_DIR "")

@@ -64,7 +64,9 @@ elseif(WEIR_FETCH_DEPS STREQUAL "ALWAYS")
   set(_candidates "")
 else()
   weir_python_header_dirs(_candidates tvm_ffi/include)
-  list(APPEND _candidates /usr/local/include /usr/include)
+  find_path(WEIR_FOUND_DLPACK dlpack/dlpack.h) # also below CMAKE_PREFIX_PATH
+  mark_as_advanced(WEIR_FOUND_DLPACK)
+  list(APPEND _candidates "${WEIR_FOUND_DLPACK}" /usr/local/include /usr/include)
 endif()
 
 set(_rejected "")

@@ -3,6 +3,11 @@
 # and what find_package and pkg-config read.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weir")
+get_target_property(weir_type weir TYPE)
+set(weir_is_shared OFF)
+if(weir_type STREQUAL "SHARED_LIBRARY")
+  set(weir_is_shared ON)
+endif()
 get_property(weir_BACKENDS GLOBAL PROPERTY WEIR_BACKENDS_BUILT)
 get_property(skipped GLOBAL PROPERTY WEIR_BACKENDS_SKIPPED)
 
@@ -18,7 +23,11 @@ endforeach()
 install(TARGETS weir EXPORT weir-targets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" "${PROJECT_BINARY_DIR}/include/"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp" ${absent})
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+set(doc_dir "${CMAKE_INSTALL_DOCDIR}")
+if(NOT PROJECT_IS_TOP_LEVEL) # the folder is that of the project around this one, and may have a LICENSE
+  set(doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/weir")
+endif()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${doc_dir}")
 
 install(EXPORT weir-targets NAMESPACE weir:: DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/weir-config.cmake.in" "${PROJECT_BINARY_DIR}/weir-config.cmake"
@@ -27,11 +36,23 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/weir-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/weir-config.cmake" "${PROJECT_BINARY_DIR}/weir-config-version.cmake"
   DESTINATION "${package_dir}")
 
-# Relative to the file itself, so that an installed tree may be moved.
-file(RELATIVE_PATH prefix_from_pc "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+# Relative to the file itself, so that an installed tree may be moved; except for folders that were given with all of
+# their path.
+file(RELATIVE_PATH pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+string(PREPEND pc_prefix "\${pcfiledir}/")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
+endif()
 set(further_libraries "")
-if(NOT BUILD_SHARED_LIBS) # a static weir brings what it links
+if(NOT weir_is_shared) # a static weir brings what it links
   set(further_libraries " -pthread -ldl")
 endif()
+foreach(dir IN ITEMS INCLUDEDIR LIBDIR)
+  string(TOLOWER "pc_${dir}" variable)
+  set(${variable} "${CMAKE_INSTALL_${dir}}")
+  if(NOT IS_ABSOLUTE "${${variable}}")
+    string(PREPEND ${variable} "\${prefix}/")
+  endif()
+endforeach()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/weir.pc.in" "${PROJECT_BINARY_DIR}/weir.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/weir.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

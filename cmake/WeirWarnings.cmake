@@ -13,6 +13,7 @@ function(weir_target_options target)
     $<$<BOOL:${WEIR_WERROR}>:-Werror>)
   if(CMAKE_UNITY_BUILD) # files that are compiled together see the names of each other
     target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 8) # in larger groups, names meet
   endif()
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES

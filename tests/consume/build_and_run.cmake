@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DCONSUMER=find_package|pkg_config|add_subdirectory|fetch_content -DWEIR_…= -P build_and_run.cmake
+# cmake -DCONSUMER=find_package|pkg_config|add_subdirectory|fetch_content|absolute_folders -DWEIR_…= -P build_and_run.cmake
 cmake_minimum_required(VERSION 3.22)
 set(work "${WEIR_BUILD_DIR}/consume/${CONSUMER}")
 file(REMOVE_RECURSE "${work}")
@@ -53,9 +53,28 @@ if(CONSUMER STREQUAL "pkg_config")
   return()
 endif()
 
+if(CONSUMER STREQUAL "absolute_folders")
+  run("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${WEIR_SOURCE_DIR}" -B "${work}/build" "-DCMAKE_CXX_COMPILER=${CXX}"
+    -DCMAKE_INSTALL_LIBDIR=/opt/one/lib -DCMAKE_INSTALL_INCLUDEDIR=/opt/other -DWEIR_BACKENDS=host
+    "-DWEIR_DLPACK_INCLUDE_DIR=${WEIR_DLPACK_INCLUDE_DIR}" -DWEIR_BUILD_TOOLS=OFF)
+  file(READ "${work}/build/weir.pc" description)
+  foreach(line IN ITEMS "libdir=/opt/one/lib\n" "includedir=/opt/other\n")
+    string(FIND "${description}" "${line}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "weir.pc does not say ${line}: ${description}")
+    endif()
+  endforeach()
+  return()
+endif()
+
 # With the checks of a debug build, but without what a debugger reads, which takes a sixth of the time. Headers are not
 # precompiled here, because this is how users compile weir: a file that forgot an include is found.
 set(arguments "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_BUILD_TYPE=Debug" "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+if(CONSUMER STREQUAL "fetch_content")
+  file(MAKE_DIRECTORY "${work}/tests")
+  file(CREATE_LINK "${WEIR_SOURCE_DIR}" "${work}/tests/weir" SYMBOLIC)
+  set(WEIR_SOURCE_DIR "${work}/tests/weir")
+endif()
 if(CONSUMER STREQUAL "find_package")
   list(APPEND arguments "-DCMAKE_PREFIX_PATH=${work}/prefix")
 else()

@@ -3,7 +3,8 @@
 #   find_package      an installed weir, as this build made it
 #   pkg_config        the same, with a compiler alone
 #   add_subdirectory  the source tree, as a shared library, host backend only
-#   fetch_content     the same, as FetchContent finds it
+#   fetch_content     the same, as FetchContent finds it in a folder below one that is called tests
+#   absolute_folders  what is installed in folders that are given with all of their path
 #   test_wheel.py     the source archive and the wheel of ./dev wheels, in a clean environment
 include_guard()
 set(consumer_arguments
@@ -13,7 +14,7 @@ set(consumer_arguments
   "-DWEIR_BUILD_DIR=${PROJECT_BINARY_DIR}"
   "-DWEIR_DLPACK_INCLUDE_DIR=${DLPack_INCLUDE_DIR}")
 
-foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content)
+foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content absolute_folders)
   add_test(NAME weir_consume_${consumer}
     COMMAND "${CMAKE_COMMAND}" ${consumer_arguments} "-DCONSUMER=${consumer}"
       -P "${CMAKE_CURRENT_LIST_DIR}/build_and_run.cmake")
