@@ -130,9 +130,9 @@ class Adaptor : public Interface {
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) {
       handle_mutex_.lock();
-      lock_.lock();
+      lock_.fork(moment);
     } else {
-      lock_.unlock();
+      lock_.fork(moment);
       handle_mutex_.unlock();
     }
   }

@@ -23,6 +23,20 @@ void BiasedLock::end_visit() noexcept {
   mutex_.unlock();
 }
 
+void BiasedLock::end_visit_in_child() noexcept {
+  for (Seat& seat : seats_) {
+    if (seat.thread != sync::this_thread()) exit(&seat);
+  }
+  end_visit();
+}
+
+void BiasedLock::fork(spi::ForkMoment moment) noexcept {
+  if (moment == spi::ForkMoment::child) return end_visit_in_child();
+  if (moment == spi::ForkMoment::parent) return end_visit();
+  if (begin_visit()) sync::heavy_barrier();
+  wait_outside();
+}
+
 void BiasedLock::lock_mutex() noexcept {
   if (!begin_visit()) return;
   sync::heavy_barrier();

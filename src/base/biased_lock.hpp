@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
 
 namespace weir::detail {
@@ -76,6 +77,14 @@ class BiasedLock {
   }
   void wait_outside() noexcept;
   void end_visit() noexcept;
+  /// The same in the child of a fork that was made during the visit. The child does not have the other threads. One of
+  /// them may have stood in enter(), about to see that it has lost the bias, and would seem to be inside for ever.
+  void end_visit_in_child() noexcept;
+
+  /// Take part in a fork, with a visit that lasts from before the fork until after it. lock() would not be enough: with
+  /// the bias it takes no mutex, and a thread that waits for this one to come outside has the mutex for ever in a
+  /// child.
+  void fork(spi::ForkMoment moment) noexcept;
 
   [[nodiscard]] bool is_biased() const noexcept { return bias_.load(std::memory_order_relaxed) != nullptr; }
 

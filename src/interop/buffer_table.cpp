@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/biased_lock.hpp"
-#include "base/forks.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/sync.hpp"
 
@@ -104,7 +103,7 @@ struct BufferTable::State {
   Stripe& of(const void* address) noexcept { return stripes.at(hash(address) >> 58U); }
 
   void fork(spi::ForkMoment moment) noexcept {
-    for (Stripe& stripe : stripes) detail::hold_across_fork(stripe.lock, moment);
+    for (Stripe& stripe : stripes) stripe.lock.fork(moment);
   }
 
   std::array<Stripe, 64> stripes;

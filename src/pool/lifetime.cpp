@@ -83,7 +83,8 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
   if (before) {
     visit_caches();
   } else {
-    for_each_cache([](Cache& cache) { cache.lock.end_visit(); });
+    const bool child = moment == spi::ForkMoment::child;
+    for_each_cache([&](Cache& cache) { child ? cache.lock.end_visit_in_child() : cache.lock.end_visit(); });
     mutex_.unlock();
   }
 }

@@ -191,6 +191,56 @@ TEST(ManyLocks, AreHeldTogether) {
       {.preemptions = 2}));
 }
 
+/// Threads of the process in the middle of the lock while it forks. The child has only the thread that forked, which
+/// finds the lock free, and may fork again.
+void fork_and_use(Locked& shared) {
+  shared.lock.fork(spi::ForkMoment::before);
+  shared.change();
+  const bool child = explore::fork();
+  shared.lock.fork(child ? spi::ForkMoment::child : spi::ForkMoment::parent);
+  shared.use();
+  if (!child) return;
+  shared.lock.fork(spi::ForkMoment::before);
+  shared.change();
+  shared.lock.fork(spi::ForkMoment::parent);
+}
+
+TEST(ForkedLock, ItsOwnerComesIn) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    explore::forget_forks();
+    auto& shared = scene.make<Locked>(thread(0));
+    scene.thread([&shared] {
+      for (int i = 0; i < 2; ++i) shared.use_quickly();
+    });
+    scene.thread([&shared] { fork_and_use(shared); });
+  }));
+}
+
+TEST(ForkedLock, OthersComeWhileItsOwnerForks) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    explore::forget_forks();
+    auto& shared = scene.make<Locked>(thread(0));
+    scene.thread([&shared] {
+      shared.use_quickly();
+      fork_and_use(shared);
+      shared.use_quickly();
+    });
+    scene.thread([&shared] { shared.use(2); });
+  }));
+}
+
+TEST(ForkedLock, LeansToOneAndThenToAnother) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    explore::forget_forks();
+    auto& shared = scene.make<Locked>();
+    scene.thread([&shared] { shared.use(4); });
+    scene.thread([&shared] {
+      fork_and_use(shared);
+      shared.use(4);
+    });
+  }));
+}
+
 /// A thread that the lock leans to ends, and a new one has its number.
 TEST(BiasedLock, AThreadEndsAndAnotherOneIsTakenForIt) {
   EXPECT_TRUE(explore::holds(

@@ -91,11 +91,12 @@ bool Engine::run_once() {
     } else {
       (void)scene.release();  // its destructors may rely on what the fault broke
     }
-    if (fault_ == Fault::none && options_.leaks && TrackedHeap::left() > 0) {
+    if (fault_ == Fault::none && options_.leaks && !in_child_ && TrackedHeap::left() > 0) {
       fail(Fault::leak, std::to_string(TrackedHeap::left()) + " blocks of memory are left");
     }
   }
   for (Thread& thread : threads_) {
+    if (thread.stays_in_parent) thread.fiber.reset();
     const bool stopped = !thread.over || (fault_ != Fault::none && &thread == current_);
     if (thread.fiber && stopped) stopped_fibers().push_back(std::move(thread.fiber));
   }
@@ -109,6 +110,7 @@ void Engine::reset() {
   now_ = 0;
   old_reads_ = 0;
   weak_failures_ = 0;
+  in_child_ = false;
   steps_ = 0;
   sum_ = 0;
   histories_.clear();
@@ -118,6 +120,7 @@ void Engine::reset() {
   trace_.clear();
   replayed_to_ = 0;
   for (Thread& thread : threads_) {
+    thread.stays_in_parent = false;
     if (thread.fiber) continue;
     auto& idle = idle_fibers();
     if (idle.empty()) idle.push_back(std::make_unique<Fiber>(&Engine::live));
@@ -307,6 +310,7 @@ bool Engine::would_notice(const Thread& owner) const noexcept {
     if (&other == &owner) continue;
     auto notices = other.buffered;
     if (!other.over) {
+      if (other.act == Act::fork) return true;  // what is still in a buffer does not come to the child
       if (other.act == Act::load || other.act == Act::modify) notices |= bit(*other.location);
       if (other.act == Act::pause) notices |= other.looked_at;
     }

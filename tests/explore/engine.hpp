@@ -92,6 +92,9 @@ class Engine {
   void pause(Where where);
   void light_barrier(Where where);
   void heavy_barrier(Where where);
+  /// The process forks here. Tries both: returns false in the parent, and true in the child, where no other thread goes
+  /// on.
+  bool fork(Where where);
   /// Another thread of the scene, which runs body(object). Returns what the system calls it.
   std::uintptr_t begin_thread(void (*body)(void*), void* object);
   std::uint64_t now();
@@ -119,7 +122,8 @@ class Engine {
     notify,
     section,
     heavy,
-    pause
+    pause,
+    fork
   };
   struct Buffered {
     Location* location;
@@ -161,6 +165,7 @@ class Engine {
     std::uintptr_t system_id = 0;
     std::array<Flag, 4> flags{};
     bool over = true;
+    bool stays_in_parent = false;  // the run goes on in a child, without it
     // What it does next.
     Act act{};
     const Location* location = nullptr;
@@ -205,6 +210,7 @@ class Engine {
   std::optional<unsigned> take_recorded();
   unsigned outcome(unsigned count);
   void note(Decision decision);
+  static void stay_in_parent(Thread& thread);
   static std::uint32_t number() noexcept;  // of the run
 
   // engine_memory.cpp
@@ -245,6 +251,7 @@ class Engine {
   unsigned preempted_ = 0;
   unsigned old_reads_ = 0;
   unsigned weak_failures_ = 0;
+  bool in_child_ = false;
   std::size_t steps_ = 0;
   std::uint64_t sum_ = 0;    // of the hashes of all that happened: the state
   List<History> histories_;  // by location

@@ -12,7 +12,8 @@ namespace weir::explore {
 namespace {
 
 // Told apart in the hashes of what happens.
-constexpr std::uint64_t paused = 11, light = 12, no_barrier = 13, drained = 14, timed_out = 15, began = 16;
+constexpr std::uint64_t paused = 11, light = 12, no_barrier = 13, drained = 14, timed_out = 15, began = 16, forked = 17,
+                        forked_child = 18;
 
 }  // namespace
 
@@ -195,6 +196,40 @@ void Engine::heavy_barrier(Where where) {
     happen(me, mix(drained, threads_[i].flushed));
   }
   me.clock.join(reached);
+}
+
+// ---- forks
+// -----------------------------------------------------------------------------------------------------------
+
+// The child gets the memory of one moment. What it finds there that others did is in order: nothing races with threads
+// that do not exist.
+bool Engine::fork(Where where) {
+  Thread& me = *current_;
+  me.where = where;
+  me.act = Act::fork;
+  me.location = nullptr;
+  yield();
+  drain(me);
+  const bool child = outcome(2) != 0;
+  happen(me, mix(sum_, child ? forked_child : forked));
+  if (traced_) say(me, "fork", nullptr, child ? "-> child" : "-> parent", where);
+  if (!child) return false;
+  in_child_ = true;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (&threads_[i] == &me) continue;
+    me.clock.join(threads_[i].clock);
+    stay_in_parent(threads_[i]);
+  }
+  return true;
+}
+
+// Its stack goes with the run, and is never unwound.
+void Engine::stay_in_parent(Thread& thread) {
+  if (!thread.over) thread.over = thread.stays_in_parent = true;
+  thread.buffer.clear();
+  thread.lit = 0;
+  thread.buffered = 0;
+  thread.waits_for = nullptr;
 }
 
 // ---- threads and the time -------------------------------------------------------------------------------------------

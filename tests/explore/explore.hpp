@@ -72,4 +72,11 @@ struct Result {
 /// In a thread of a scene, or in its `finally`: fail the run unless `good`.
 void require(bool good, const char* what, Where where = Where::here());
 
+/// In a thread of a scene: fork the process, with the handlers of what the scene has made since forget_forks(). Both
+/// outcomes are tried: in the parent this returns false, and in the child true. Memory that a child leaves is no fault,
+/// because threads that stay in the parent had some of it.
+bool fork(Where where = Where::here());
+/// Forget what other runs have made.
+void forget_forks() noexcept;
+
 }  // namespace weir::explore

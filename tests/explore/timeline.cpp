@@ -15,6 +15,7 @@ namespace weir {
 
 // Of device.cpp, which knows all backends.
 std::string spi::DeviceState::describe() const { return "a device"; }
+void spi::DeviceState::fork(ForkMoment) noexcept {}
 void spi::DeviceState::throw_inherited() const { throw Error(Errc::unsupported, "inherited"); }
 // Of closer.cpp: there are no files here.
 void spi::StrangerFd::reset() noexcept {}
@@ -28,7 +29,8 @@ constexpr spi::StreamOps streams{.create = [](spi::DeviceState&) -> spi::StreamS
                                    return made;
                                  },
                                  .reaches = nullptr};
-constexpr spi::Backend backend{.name = "explored", .devices = nullptr, .segments = nullptr, .streams = &streams};
+constexpr spi::Backend backend{
+    .name = "explored", .devices = nullptr, .segments = nullptr, .streams = &streams, .survives_fork = true};
 
 // Made before any run, whose memory it must not be.
 [[maybe_unused]] auto& watcher = detail::Watcher::get();
@@ -45,7 +47,10 @@ spi::DeviceState& device() {
 }
 [[maybe_unused]] static auto& made_before_any_run = device();
 
-void begin_world() { new (&detail::Watcher::get()) detail::Watcher; }
+void begin_world() {
+  new (&detail::Watcher::get()) detail::Watcher;
+  explore::forget_forks();
+}
 
 void Timeline::use_native(std::uint64_t value) {
   front_.enter();

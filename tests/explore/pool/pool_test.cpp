@@ -115,6 +115,34 @@ TEST(Pools, TwoThreadsOnOneStream) {
       {.preemptions = 2}));
 }
 
+// ---- forks ----------------------------------------------------------------------------------------------------------
+
+/// The owner of a cache is anywhere in its calls while another thread forks. In the child the pool goes on, and ends.
+TEST(PoolForks, TheOwnerIsAnywhere) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& all = world(scene);
+        for (int i = 0; i < 2; ++i) all.add_buffer();
+        scene.thread([&all] {
+          be_the_first_thread();
+          all.bytes.end(all.buffers[1]);
+          all.allocate_and_close(all.handles[0]);
+        });
+        scene.thread([&all] {
+          if (!explore::fork()) return;
+          all.bytes.end(all.buffers[0]);
+          all.allocate_and_close(all.handles[0]);
+          World::drop(all.pool);
+        });
+        scene.finally([&all, pool = all.pool.get()] {
+          all.buffers.clear();
+          if (!all.pool && segments_out() != 0)
+            delete pool;  // a thread had memory in hand, which keeps the pool of a child for ever
+        });
+      },
+      {.preemptions = 2}));
+}
+
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
 /// The stream's last handle goes while its last buffers are closed: it ends with the last of these.
