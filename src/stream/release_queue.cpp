@@ -61,6 +61,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   };
   struct Doing {
     std::uint64_t number;
+    sync::ThreadId thread;
     Doing* next;
   };
 
@@ -75,14 +76,15 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
       if (post) self = shared_from_this();
       changed.notify_all();
     }
-    if (post) Watcher::get().post(*this);
+    // Whoever posted this before may have got no thread, or may have been in the process that forked this one.
+    post ? Watcher::get().post(*this) : Watcher::get().try_again();
   }
 
   // Run the first release that is ready. The lock is free meanwhile.
   void do_one(Lock& lock) noexcept {
     Release& release = *ready.first;
     ready.remove(release);
-    Doing mine{release.number_, doing};
+    Doing mine{release.number_, sync::this_thread(), doing};
     doing = &mine;
     const auto keep = std::exchange(release.queue_, nullptr);
     lock.unlock();
@@ -100,9 +102,10 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     auto& state = static_cast<ReleaseState&>(job);
     std::shared_ptr<ReleaseState> last;
     Lock lock(state.mutex);
-    state.doing_all = true;
+    state.doing_all = sync::this_thread();
     while (state.ready.first) state.do_one(lock);
-    state.posted = state.doing_all = false;
+    state.posted = false;
+    state.doing_all = 0;
     last = std::move(state.self);
     lock.unlock();
   }
@@ -132,13 +135,27 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
       if (!one->points_.stands()) waiting.remove(*one);
     }
   }
+  // Another thread may have stood anywhere between the mark that this is posted and the end of do_all(). This thread
+  // may be inside do_all() itself, of this queue or of another one.
+  void forget_what_others_do() noexcept {
+    const auto me = sync::this_thread();
+    for (Doing** at = &doing; *at;) {
+      if ((*at)->thread == me) {
+        at = &(*at)->next;
+      } else {
+        *at = (*at)->next;
+      }
+    }
+    if (!posted || doing_all == me) return;
+    doing_all = 0;
+    Watcher::get().inherit(*this);
+  }
   void fork(spi::ForkMoment moment) noexcept {
     if (moment == spi::ForkMoment::before) return mutex.lock();
     if (moment == spi::ForkMoment::child) {
       new (&changed) sync::Condition;  // the old one counts waiters that exist only in the parent
-      if (!releasing()) doing = nullptr;
+      forget_what_others_do();
       leak_what_others_held();
-      if (!releasing() && doing_all) posted = doing_all = false;
     }
     mutex.unlock();
   }
@@ -149,8 +166,8 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   List waiting, ready;
   Doing* doing = nullptr;
   std::uint64_t issued = 0;
-  bool posted = false;
-  bool doing_all = false;              // the thread to which this was posted is inside do_all()
+  bool posted = false;           // in the Watcher's list, or on its way there or from there to the end of do_all()
+  sync::ThreadId doing_all = 0;  // the thread that is inside do_all()
   std::shared_ptr<ReleaseState> self;  // while posted
   ReleaseState *next = nullptr, *previous = nullptr;
   spi::ForkLink link{*this};  // the last member, as ForkLink requires

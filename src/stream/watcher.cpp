@@ -45,12 +45,23 @@ void Watcher::watch(spi::Kept timeline) noexcept {
 
 void Watcher::post(spi::Job& job) noexcept {
   Lock lock(mutex_);
-  job.next_job = nullptr;
-  (last_job_ ? last_job_->next_job : first_job_) = &job;
-  last_job_ = &job;
+  append(job);
   const auto refused = ensure_thread();
   lock.unlock();
   if (refused) report_no_thread(refused);
+}
+
+void Watcher::append(spi::Job& job) noexcept {
+  job.next_job = nullptr;
+  (last_job_ ? last_job_->next_job : first_job_) = &job;
+  last_job_ = &job;
+}
+
+void Watcher::inherit(spi::Job& job) noexcept {
+  for (const spi::Job* one = first_job_; one; one = one->next_job) {
+    if (one == &job) return;
+  }
+  append(job);
 }
 
 void Watcher::try_again() noexcept {
@@ -153,8 +164,8 @@ void Watcher::sleep(Lock& lock, Clock::time_point earliest, std::chrono::nanosec
   }
 }
 
-// The child does not have the thread, and starts one when it needs one. Whatever the thread had in hand is leaked. In
-// the child, the handlers of the timelines run before this one, which then tells each timeline in the list that it is
+// The child does not have the thread, and starts one when it needs one. Waiters that the thread had in hand are leaked.
+// In the child, the handlers of the timelines run before this one, which then tells each timeline in the list that it is
 // watched.
 void Watcher::fork(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return mutex_.lock();

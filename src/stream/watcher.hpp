@@ -28,6 +28,9 @@ class Watcher {
   /// Return whether the caller is the library's thread.
   [[nodiscard]] bool here() noexcept;
 
+  /// For handlers of a forked child that run while this object's lock is held: see to it that `job` is in the list,
+  /// which somebody had posted or was about to post. Starts no thread.
+  void inherit(spi::Job& job) noexcept;
   void fork(spi::ForkMoment moment) noexcept;
 
  private:
@@ -37,6 +40,7 @@ class Watcher {
   static constexpr std::chrono::microseconds shortest{500};
   static constexpr std::chrono::milliseconds longest{16};
 
+  void append(spi::Job& job) noexcept;
   std::error_code ensure_thread() noexcept;
   void run() noexcept;
   void run_jobs(Lock& lock) noexcept;

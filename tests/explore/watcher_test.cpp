@@ -222,5 +222,94 @@ TEST(Releases, ThePointOfAStreamThatClosesWithThemComes) {
   }));
 }
 
+// ---- forks ----------------------------------------------------------------------------------------------------------
+
+// One thread hands over, the library's thread takes over, and the process forks anywhere in between.
+
+/// A release that is ready at once, in the parent before the fork, and in the child after it.
+TEST(ForkedReleases, TheChildGoesOnWithItsOwn) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    begin_world();
+    auto& queue = scene.make<detail::ReleaseQueue>(device());
+    auto& things = scene.make<std::array<Thing, 2>>();
+    auto& child = scene.make<sync::Atomic<bool>>(false);
+    scene.thread([&] { queue.add(things[0]); });
+    scene.thread([&] {
+      child = explore::fork();
+      queue.add(things[1]);
+    });
+    scene.finally([&] {
+      require(things[1].runs == 1, "what is added after the fork is done");
+      require(child || things[0].runs == 1, "in the parent all is done");
+    });
+  }));
+}
+
+/// What was ready when the process forked, and was in no hands, needs no further release of its queue in the child.
+TEST(ForkedReleases, TheChildFinishesWhatWasReady) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    begin_world();
+    auto& queue = scene.make<detail::ReleaseQueue>(device());
+    auto& thing = scene.make<Thing>();
+    auto& job = scene.make<Counted>();
+    scene.thread([&] { queue.add(thing); });
+    scene.thread([&] {
+      (void)explore::fork();
+      detail::Watcher::get().post(job);
+    });
+    scene.finally([&] {
+      require(job.runs == 1, "what is posted after the fork is done");
+      require(!queue.settle(), "nothing is left to do");
+    });
+  }));
+}
+
+/// Whoever drains in the child does not wait for what a thread of the parent does.
+TEST(ForkedReleases, TheChildDrains) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        begin_world();
+        auto& queue = scene.make<detail::ReleaseQueue>(device());
+        auto& things = scene.make<std::array<Thing, 2>>();
+        scene.thread([&] { queue.add(things[0]); });
+        scene.thread([&] {
+          (void)explore::fork();
+          queue.add(things[1]);
+          queue.drain();
+          require(things[1].runs == 1, "it is done");
+        });
+      },
+      {.preemptions = 2}));
+}
+
+struct Forking final : detail::Release {
+  void run() noexcept override {
+    (void)explore::fork();
+    runs.fetch_add(1);
+  }
+  sync::Atomic<int> runs{0};
+};
+
+/// A release of one queue forks, while another thread does one of another queue.
+TEST(ForkedReleases, AReleaseForks) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        begin_world();
+        auto& forked_in = scene.make<detail::ReleaseQueue>(device());
+        auto& other = scene.make<detail::ReleaseQueue>(device());
+        auto& forking = scene.make<Forking>();
+        auto& things = scene.make<std::array<Thing, 2>>();
+        scene.thread([&] { other.add(things[0]); });
+        scene.thread([&] {
+          forked_in.add(forking);
+          forked_in.drain();
+          other.add(things[1]);
+          other.drain();
+          require(forking.runs == 1 && things[1].runs == 1, "both are done");
+        });
+      },
+      {.preemptions = 2}));
+}
+
 }  // namespace
 }  // namespace weir::test
