@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "stream/watcher.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -15,7 +16,7 @@ void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
   detail::hold_across_fork(waiting_mutex_, moment);
   if (child) {
-    watched_ = false;  // the watcher sets it again for the timelines in its list
+    if (watched_ && !listed_) detail::Watcher::get().inherit(*this);  // a thread of the parent was on its way there
     called_ = 0;
   }
   if (!device_->backend->survives_fork) {

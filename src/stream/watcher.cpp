@@ -34,10 +34,8 @@ const ForkStep watcher_step(7, [](spi::ForkMoment moment) noexcept { Watcher::ge
 Watcher& Watcher::get() { return never_ends<Watcher>(); }
 
 void Watcher::watch(spi::Kept timeline) noexcept {
-  spi::StreamState* const mine = timeline.detach();
   Lock lock(mutex_);
-  mine->next_watched_ = std::exchange(watched_, mine);
-  new_ones_ = true;
+  list(*timeline.detach());
   const auto refused = ensure_thread();
   lock.unlock();
   if (refused) report_no_thread(refused);
@@ -50,6 +48,13 @@ void Watcher::post(spi::Job& job) noexcept {
   lock.unlock();
   if (refused) report_no_thread(refused);
 }
+
+void Watcher::list(spi::StreamState& timeline) noexcept {
+  timeline.next_watched_ = std::exchange(watched_, &timeline);
+  timeline.listed_ = new_ones_ = true;
+}
+
+void Watcher::inherit(spi::StreamState& timeline) noexcept { list(timeline); }
 
 void Watcher::append(spi::Job& job) noexcept {
   job.next_job = nullptr;
@@ -146,6 +151,7 @@ bool Watcher::look(Lock& lock) noexcept {
       }
     }
     *link = timeline.next_watched_;
+    timeline.listed_ = false;
     lock.unlock();
     timeline.unkeep();
     lock.lock();
@@ -165,14 +171,11 @@ void Watcher::sleep(Lock& lock, Clock::time_point earliest, std::chrono::nanosec
 }
 
 // The child does not have the thread, and starts one when it needs one. Waiters that the thread had in hand are leaked.
-// In the child, the handlers of the timelines run before this one, which then tells each timeline in the list that it is
-// watched.
 void Watcher::fork(spi::ForkMoment moment) noexcept {
   if (moment == spi::ForkMoment::before) return mutex_.lock();
   if (moment == spi::ForkMoment::child) {
     new (&arrived_) sync::Condition;  // the old one counts a waiter that exists only in the parent
     if (thread_ != sync::thread_id()) running_ = false;
-    for (auto* one = watched_; one; one = one->next_watched_) one->watched_ = true;  // others had not arrived yet
   }
   mutex_.unlock();
 }

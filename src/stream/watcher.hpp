@@ -28,9 +28,12 @@ class Watcher {
   /// Return whether the caller is the library's thread.
   [[nodiscard]] bool here() noexcept;
 
-  /// For handlers of a forked child that run while this object's lock is held: see to it that `job` is in the list,
-  /// which somebody had posted or was about to post. Starts no thread.
+  // For handlers of a forked child that run while this object's lock is held. They start no thread.
+
+  /// See to it that `job` is in the list, which somebody had posted or was about to post.
   void inherit(spi::Job& job) noexcept;
+  /// Do for the caller of watch(), which exists in the parent only, what it was about to do.
+  void inherit(spi::StreamState& timeline) noexcept;
   void fork(spi::ForkMoment moment) noexcept;
 
  private:
@@ -41,6 +44,7 @@ class Watcher {
   static constexpr std::chrono::milliseconds longest{16};
 
   void append(spi::Job& job) noexcept;
+  void list(spi::StreamState& timeline) noexcept;
   std::error_code ensure_thread() noexcept;
   void run() noexcept;
   void run_jobs(Lock& lock) noexcept;

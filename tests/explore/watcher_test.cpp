@@ -264,6 +264,31 @@ TEST(ForkedReleases, TheChildFinishesWhatWasReady) {
   }));
 }
 
+/// The same for a release that waits for a point, which is watched from a moment on that the fork may be before.
+TEST(ForkedReleases, TheChildWatchesWhatWasWaitedFor) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& timeline = marked(scene, 1);
+        auto& queue = scene.make<detail::ReleaseQueue>(device());
+        auto& thing = scene.make<Thing>();
+        auto& job = scene.make<Counted>();
+        thing.wait_for(timeline, 1);
+        timeline.retain();
+        scene.thread([&] {
+          queue.add(thing);
+          timeline.finish(1);
+          timeline.release();
+        });
+        scene.thread([&] {
+          if (explore::fork()) timeline.finish(1);
+          detail::Watcher::get().post(job);
+          timeline.release();
+        });
+        scene.finally([&] { require(!queue.settle(), "nothing is left to do"); });
+      },
+      {.preemptions = 2}));
+}
+
 /// Whoever drains in the child does not wait for what a thread of the parent does.
 TEST(ForkedReleases, TheChildDrains) {
   EXPECT_TRUE(explore::holds(

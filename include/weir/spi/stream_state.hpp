@@ -334,8 +334,9 @@ class StreamState {
   sync::Mutex waiting_mutex_;
   WaiterQueue waiting_;
   sync::Atomic<std::uint32_t> called_{0};  // threads that have waiters in hand and are calling them
-  sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue
-  StreamState* next_watched_ = nullptr;  // in the list of that thread
+  sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue, or will: a count is its own
+  StreamState* next_watched_ = nullptr;    // in the list of that thread
+  bool listed_ = false;                    // in that list, whose lock guards this
 
   // For a forked child, in which the worker does not exist.
   enum class First : std::uint8_t { untouched, called, over };
