@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/atomic_max.hpp"
+#include "base/forks.hpp"
 #include "stream/watcher.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -82,6 +83,7 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
     InHand hand;
     take_passed(first, most - called, hand, of_queue);
     if (!hand.first_) continue;
+    const auto process = detail::fork_generation;
     const bool before = std::exchange(calling(), true);
     while (hand.first_) {
       Waiter& passed = hand.take();
@@ -89,7 +91,8 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
     }
     called += hand.taken_;
     calling() = before;
-    called_.fetch_sub(1, std::memory_order_release);
+    // Else a failure was reported meanwhile, its sink called fork(), and this is the child, which counts anew.
+    if (process == detail::fork_generation) called_.fetch_sub(1, std::memory_order_release);
   }
   if (calling()) return called;
   for (unsigned round = 0; called_.load(std::memory_order_acquire) != 0; ++round) sync::pause(round);

@@ -289,6 +289,33 @@ TEST(ForkedReleases, TheChildWatchesWhatWasWaitedFor) {
       {.preemptions = 2}));
 }
 
+/// A waiter that is told comes to fork: a failure is reported, and the sink forks. In the child the timeline can be
+/// asked again.
+TEST(ForkedWaiters, AWaiterForks) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    auto& timeline = marked(scene, 2);
+    auto& forking = scene.make<Waiting>(timeline);
+    auto& other = scene.make<Waiting>(timeline);
+    forking.value = 1;
+    const auto forks = [](spi::Waiter& waiter, spi::InHand& others) noexcept {
+      (void)explore::fork();
+      Waiting::passed(waiter, others);
+    };
+    (void)timeline.after(1, forking, forks, false);
+    wait_for(timeline, other, 2, false);
+    timeline.finish_all();
+    timeline.retain();
+    for (int i = 0; i < 2; ++i) {
+      scene.thread([&] {
+        (void)timeline.settle();
+        (void)timeline.settle();
+        timeline.release();
+      });
+    }
+    scene.finally([&] { require(forking.calls == 1, "it was told"); });
+  }));
+}
+
 /// Whoever drains in the child does not wait for what a thread of the parent does.
 TEST(ForkedReleases, TheChildDrains) {
   EXPECT_TRUE(explore::holds(
