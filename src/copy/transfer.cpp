@@ -61,14 +61,17 @@ void put_on(const Stream& stream, spi::Op op, std::initializer_list<spi::Block*>
   if (refused) std::rethrow_exception(refused);
 }
 
-/// Run `work` on `stream` if `directly`, else on a helper stream of `owner` that is ordered into `stream`.
+/// Run `work` on `stream` if `directly`, else on a helper stream of `owner` that is ordered into `stream`. What was put
+/// on the helper before `work` threw is in that order, too.
 template <class Work>
 void on_stream_of(spi::DeviceState& owner, const Stream& stream, bool directly, Work&& work) {
   if (directly) return work(stream);
   Stream helper = take_helper(owner);
   helper.wait(stream.record());
-  work(helper);
-  stream.wait(helper.record());
+  const auto refused = thrown_by([&] { work(helper); });
+  const auto apart = thrown_by([&] { stream.wait(helper.record()); });
+  if (apart) (void)thrown_by([&] { helper.synchronize(); });  // the stream does not wait for the work, so the host does
+  if (refused || apart) std::rethrow_exception(refused ? refused : apart);
   recycle_helper(std::move(helper));
 }
 

@@ -19,7 +19,7 @@ namespace weir::test {
 
 class FakeStream final : public spi::StreamState {
  public:
-  FakeStream() : StreamState(host_device().state()) {}
+  explicit FakeStream(spi::DeviceState& device = host_device().state()) : StreamState(device) {}
 
   struct Behaviour {
     bool calls_natively = false;
@@ -49,8 +49,8 @@ class FakeStream final : public spi::StreamState {
   }
   /// It did, and nobody needs to ask.
   void finish_unasked(std::uint64_t value) noexcept { complete(value); }
-  /// The next submission throws.
-  void refuse_next() { refuse_ = true; }
+  /// The next submission throws, or the one so many later.
+  void refuse_next(int later = 0) { refuse_ = 1 + later; }
   /// Every question from now on throws.
   void break_device() {
     const std::lock_guard lock(mutex_);
@@ -73,7 +73,7 @@ class FakeStream final : public spi::StreamState {
   // One thread at a time is in here, or the front half broke its promise.
   void submit(const std::string& line) {
     if (inside_.exchange(true)) overlapped_ = true;
-    const bool refuse = refuse_.exchange(false);
+    const bool refuse = refuse_ != 0 && --refuse_ == 0;
     if (!refuse) {
       const std::lock_guard lock(mutex_);
       log_.push_back(line);
@@ -132,7 +132,8 @@ class FakeStream final : public spi::StreamState {
   std::vector<std::string> log_;
   std::uint64_t finished_ = 0;
   std::exception_ptr broken_;  // made beforehand: it is thrown where there is no memory, too
-  std::atomic<bool> refuse_{false}, inside_{false}, overlapped_{false};
+  std::atomic<int> refuse_{0};  // counts down to the submission that throws
+  std::atomic<bool> inside_{false}, overlapped_{false};
 };
 
 }  // namespace weir::test
