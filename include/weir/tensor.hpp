@@ -106,7 +106,8 @@ class WEIR_API Tensor {
   /// to_dlpack.
   [[nodiscard]] ManagedTensor to_dlpack_after_wait(const DlpackOptions& options = {}) const;
   /// Lend the tensor for a call, as memory of its own device or of `device`. Order is as with to_dlpack, but the caller
-  /// says later with Buffer::use_on up to where `stream` used the memory. Throws what to_dlpack throws.
+  /// says later with Buffer::use_on up to where `stream` used the memory. Throws incompatible for memory that is
+  /// read-only, because a DLTensor cannot say so, and what to_dlpack throws.
   [[nodiscard]] BorrowedTensor lend_dlpack(const Stream& stream,
                                            std::optional<DlpackDevice> device = std::nullopt) const;
 

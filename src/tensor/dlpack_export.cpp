@@ -230,6 +230,8 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   tensor->ndim = static_cast<std::int32_t>(layout_.shape.size());
   tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
   tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());
+  if (buffer_.is_read_only())
+    throw Error(Errc::incompatible, "Tensor::lend_dlpack: a DLTensor cannot say that a tensor is read-only");
   wait_for_uses(*opened.block, stream.state());
   if (needs_showing(opened.block->segment, as)) show_to_host(opened, stream.state());
   return lent;

@@ -166,3 +166,11 @@ TEST_P(DlpackAddressed, ALoanDescribesTheTensorAndOrdersTheStream) {
 
 }  // namespace
 }  // namespace weir::test
+TEST_P(DlpackAddressed, ALoanOfReadOnlyMemoryIsRefused) {
+  const Buffer buffer = filled(repeat(size, 0x11));
+  const Tensor tensor = from_dlpack(buffer.view(u8, {64}).to_dlpack(stream, {.read_only = true}).release(), stream);
+  EXPECT_TRUE(tensor.buffer().is_read_only());
+  EXPECT_ERROR(tensor.lend_dlpack(stream), Errc::incompatible,
+               "Tensor::lend_dlpack: a DLTensor cannot say that a tensor is read-only");
+}
+
