@@ -20,7 +20,7 @@ class WEIR_API MirroredBuffer {
  public:
   /// Allocate `bytes` bytes for each stream, in order of that stream, of the default kind of its device. Several
   /// streams may be of one device, and one stream may be named several times. Throws invalid_argument when there is no
-  /// stream, and OutOfMemory; nothing is left allocated then.
+  /// stream, closed for one that was moved from, and OutOfMemory; nothing is left allocated then.
   MirroredBuffer(std::size_t bytes, std::vector<Stream> streams);
   /// The same from `resources`, of which there is one for each stream and none is null, else invalid_argument.
   MirroredBuffer(std::size_t bytes, std::vector<Stream> streams, std::span<const ResourcePtr> resources);

@@ -55,13 +55,15 @@ class WEIR_API Event {
 /// Each thread submits its own work, in the order in which the calls came. A call that the driver refuses throws and
 /// has put nothing on the stream. It leaves the stream and the work of other threads as they were, unless the device is
 /// lost.
+///
+/// A moved-from handle can be assigned to, compared and destroyed. Everything else throws closed.
 class WEIR_API Stream {
  public:
   /// Make a new stream of `device`. Throws the driver's error; unsupported in a forked child that may not use `device`.
   explicit Stream(const Device& device);
 
-  [[nodiscard]] Device device() const noexcept;     ///< which does the work
-  [[nodiscard]] std::uint64_t id() const noexcept;  ///< unique in this process, never reused
+  [[nodiscard]] Device device() const;     ///< which does the work
+  [[nodiscard]] std::uint64_t id() const;  ///< unique in this process, never reused
 
   /// Return the point after everything put on the stream so far.
   [[nodiscard]] Event record() const;

@@ -30,8 +30,8 @@ Stream::Stream(spi::Ref<spi::StreamState> state) noexcept : state_(std::move(sta
 
 void Stream::throw_moved_from() { throw Error(Errc::closed, "this Stream was moved from"); }
 
-Device Stream::device() const noexcept { return Device(state_->device()); }
-std::uint64_t Stream::id() const noexcept { return state_->id(); }
+Device Stream::device() const { return Device(state().device()); }
+std::uint64_t Stream::id() const { return state().id(); }
 
 Event Stream::record() const { return {state_, state().mark()}; }
 

@@ -72,6 +72,9 @@ TEST_P(Arguments, MovedFromStreams) {
   Stream gone = stream;
   const Stream taken = std::move(gone);
   // NOLINTBEGIN(bugprone-use-after-move): that is the subject
+  EXPECT_ERROR(gone.device(), Errc::closed, "Stream");
+  EXPECT_ERROR(gone.id(), Errc::closed, "Stream");
+  EXPECT_ERROR(resource->allocate(0, gone), Errc::closed, "Stream");
   EXPECT_ERROR(resource->allocate(1, gone), Errc::closed, "Stream");
   EXPECT_ERROR(resource->try_allocate(1, gone), Errc::closed, "Stream");
   EXPECT_ERROR(buffer.copy_to(other, gone), Errc::closed, "Stream");

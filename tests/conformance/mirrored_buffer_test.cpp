@@ -97,6 +97,15 @@ TEST_P(MirroredBuffers, RefuseWhatDoesNotFit) {
   EXPECT_ERROR(mirror.any(), Errc::closed, "closed");
 }
 
+TEST_P(MirroredBuffers, OfMovedFromStreamsAreRefused) {
+  Stream gone = stream;
+  const Stream taken = std::move(gone);
+  const std::vector<Stream> streams{stream, gone};  // NOLINT(bugprone-use-after-move): that is the subject
+  EXPECT_ERROR(MirroredBuffer(size, streams), Errc::closed, "Stream");
+  EXPECT_ERROR(MirroredBuffer(size, streams, std::vector{resource, resource}), Errc::closed, "Stream");
+  EXPECT_EQ(resource->stats().live_buffers, 0U);
+}
+
 TEST_P(MirroredBuffers, OneThatClosedItsCopyIsNotWrittenAtAll) {
   MirroredBuffer mirror = made();
   mirror.write(repeat(size, 1));
