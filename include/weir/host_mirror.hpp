@@ -28,7 +28,8 @@ class WEIR_API HostMirror {
   /// `device` is as it was.
   HostMirror(Buffer&& device, const Stream& stream);
   /// Take over both. They stay two memories, whatever they are. Throws closed; invalid_argument when their sizes
-  /// differ, when the host cannot reach `host`, or when either is read-only. Then both are as they were.
+  /// differ, when they are the same memory or overlap, when the host cannot reach `host`, or when either is read-only.
+  /// Then both are as they were.
   HostMirror(Buffer&& device, Buffer&& host);
 
   [[nodiscard]] const Buffer& device() const noexcept { return device_; }     ///< for kernels, copies and views

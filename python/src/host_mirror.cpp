@@ -78,8 +78,9 @@ void bind_host_mirrors(nb::module_& m) {
                 Mirror("HostMirror", std::make_shared<HostMirror>(owner_of(device, "device"), owner_of(host, "host")));
           },
           nb::arg("device"), nb::arg("host"),
-          "Become another owner of both, which stay two memories. Raises Error when their sizes differ, when the host "
-          "cannot reach `host`, and when either is read-only.")
+          "Become another owner of both, which stay two memories. Raises Error when their sizes differ, when they are "
+          "the "
+          "same memory or overlap, when the host cannot reach `host`, and when either is read-only.")
       .def_prop_ro(
           "device", [](const Mirror& s) { return s.get("HostMirror.device")->device().share(); },
           "another owner of the device's side, for kernels, copies and views")

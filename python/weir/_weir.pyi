@@ -1098,8 +1098,8 @@ class HostMirror:
 
     @overload
     def __init__(self, device: Buffer, host: Buffer) -> None:
-        """Become another owner of both, which stay two memories. Raises Error when their sizes differ, when the host
-        cannot reach `host`, and when either is read-only."""
+        """Become another owner of both, which stay two memories. Raises Error when their sizes differ, when they are
+        the same memory or overlap, when the host cannot reach `host`, and when either is read-only."""
 
     @property
     def device(self) -> Buffer:

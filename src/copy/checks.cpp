@@ -77,12 +77,16 @@ void check_writable(const char* operation, const Operand& dst) {
   }
 }
 
-void check_apart(const char* operation, const Place& a, const Place& b, std::size_t bytes) {
+std::size_t shared_bytes(const Place& a, const Place& b, std::size_t bytes) {
   const auto behind = distance({&a.segment(), a.offset}, {&b.segment(), b.offset});
-  if (!behind) return;
+  if (!behind) return 0;
   const auto apart = static_cast<std::uint64_t>(std::abs(*behind));
-  if (apart >= bytes) return;
-  refuse(operation, "source and destination overlap by " + bytes_of(bytes - apart) + "; copy through a third buffer");
+  return apart < bytes ? bytes - apart : 0;
+}
+
+void check_apart(const char* operation, const Place& a, const Place& b, std::size_t bytes) {
+  if (const auto shared = shared_bytes(a, b, bytes))
+    refuse(operation, "source and destination overlap by " + bytes_of(shared) + "; copy through a third buffer");
 }
 
 void check_apart(const char* operation, spi::Segment& dst, spi::Segment& src, const PlacedRegion& placed) {

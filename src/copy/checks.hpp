@@ -14,6 +14,9 @@
 
 namespace weir::detail {
 
+/// Return how many of `bytes` bytes from either place on are the same memory.
+[[nodiscard]] std::size_t shared_bytes(const Place& a, const Place& b, std::size_t bytes);
+
 /// A buffer that takes part in an operation, looked up once.
 struct Operand {
   spi::Block* block;

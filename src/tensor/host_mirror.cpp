@@ -18,6 +18,15 @@ void check_side(const Buffer& buffer) {
   if (buffer.is_read_only()) detail::refuse("HostMirror", "the memory is read-only");
 }
 
+// The two have the same size.
+void check_sides_apart(const Buffer& device, const Buffer& host) {
+  if (&device == &host) detail::refuse("HostMirror", "both sides are one buffer");
+  if (device.size() == 0) return;
+  const auto place = [](const Buffer& side) { return detail::open_operand("HostMirror", side).at(0); };
+  if (const auto shared = detail::shared_bytes(place(device), place(host), device.size()))
+    detail::refuse("HostMirror", std::to_string(shared) + " bytes of the device's side are also the host's");
+}
+
 // Memory for uploads is slow to read, and what is mapped on a device may be.
 bool is_cached(MemoryKind kind) {
   return kind == MemoryKind::pageable || kind == MemoryKind::shared || kind == MemoryKind::pinned ||
@@ -54,6 +63,7 @@ HostMirror::HostMirror(Buffer&& device, Buffer&& host) {
   if (!host.is_host_accessible())
     detail::refuse("HostMirror",
                    "the host cannot reach " + std::string(to_string(host.kind())) + " memory of " + host.device().id());
+  check_sides_apart(device, host);
   device_ = std::move(device);
   host_ = std::move(host);
 }

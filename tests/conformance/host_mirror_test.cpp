@@ -125,13 +125,26 @@ TEST_P(HostMirrors, RefuseWhatDoesNotFit) {
   EXPECT_FALSE(buffer.is_closed()) << "a refused mirror takes nothing";
   EXPECT_FALSE(small.is_closed());
   if (!info().host_accessible) {
-    Buffer other = filled(pattern(10, 2));
-    EXPECT_ERROR(HostMirror(std::move(buffer), std::move(other)), Errc::invalid_argument, "the host cannot reach");
+    Buffer unreached = filled(pattern(10, 2));
+    EXPECT_ERROR(HostMirror(std::move(buffer), std::move(unreached)), Errc::invalid_argument, "the host cannot reach");
+  }
+  if (info().host_accessible) {
+    const auto refused = [&](Buffer&& device_side, Buffer&& host_side, const char* why) {
+      EXPECT_ERROR(HostMirror(std::move(device_side), std::move(host_side)), Errc::invalid_argument, why);
+      EXPECT_FALSE(device_side.is_closed());
+      EXPECT_FALSE(host_side.is_closed());
+    };
+    refused(buffer.share(), buffer.share(), "HostMirror: 10 bytes of the device's side are also the host's");
+    refused(buffer.slice(0, 6), buffer.slice(4, 6), "2 bytes of the device's side");
+    refused(buffer.slice(4, 6), buffer.slice(0, 6), "2 bytes of the device's side");
+    refused(std::move(buffer), std::move(buffer), "HostMirror: both sides are one buffer");
+    const HostMirror halves(buffer.slice(0, 5), buffer.slice(5, 5));
+    EXPECT_FALSE(halves.is_one_memory());
   }
   HostMirror mirror(buffer.slice(1, 9), stream);
   EXPECT_ERROR(mirror.span<std::uint16_t>(), Errc::invalid_argument, "9 bytes are not a whole number of elements of 2");
-  const HostMirror odd(buffer.slice(1, 8),
-                       buffer.is_host_accessible() ? buffer.slice(1, 8) : pageable->allocate(8, stream));
+  const Buffer other = filled(pattern(10, 2));
+  const HostMirror odd(buffer.slice(1, 8), info().host_accessible ? other.slice(1, 8) : pageable->allocate(8, stream));
   if (buffer.is_host_accessible()) {
     EXPECT_ERROR(odd.span<std::uint64_t>(), Errc::invalid_argument, "not aligned to 8 bytes");
   }
