@@ -15,7 +15,8 @@ namespace weir {
 
 /// One logical buffer with a copy for each of several streams. Each copy is written and read in order of its own
 /// stream. Nothing keeps the copies equal but write() and broadcast(): a kernel that changes one of them changes that
-/// one alone. Move-only. Throws invalid_argument for an index of no copy, in every call that takes one.
+/// one alone. Move-only. Throws invalid_argument for an index of no copy, in every call that takes one. After a move,
+/// everything but size() and copies() throws closed.
 class WEIR_API MirroredBuffer {
  public:
   /// Allocate `bytes` bytes for each stream, in order of that stream, of the default kind of its device. Several
@@ -53,12 +54,14 @@ class WEIR_API MirroredBuffer {
 
   /// Block until everything put on all streams so far is complete. Throws device_lost.
   void synchronize() const;
-  /// Close all copies, as Buffer::close does. Everything but the observers throws closed afterwards.
+  /// Close all copies, as Buffer::close does. Everything but size(), copies(), stream() and copy() throws closed
+  /// afterwards, whatever else is wrong with the call.
   void close() noexcept;
 
  private:
-  void check(const char* operation, std::size_t index) const;
-  void check_open(const char* operation) const;
+  void check_index(const char* operation, std::size_t index) const;
+  void check_open(const char* operation, std::size_t index) const;
+  void check_all_open(const char* operation) const;
   void check_size(const char* operation, std::size_t given, std::size_t expected) const;
 
   std::size_t bytes_ = 0;

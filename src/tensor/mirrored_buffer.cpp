@@ -17,6 +17,10 @@ std::vector<ResourcePtr> plain_resources(std::span<const Stream> streams) {
   return resources;
 }
 
+[[noreturn]] void refuse_closed(const char* operation) {
+  throw Error(Errc::closed, std::string("MirroredBuffer") + operation + ": the buffer is closed");
+}
+
 }  // namespace
 
 MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams)
@@ -34,22 +38,22 @@ MirroredBuffer::MirroredBuffer(std::size_t bytes, std::vector<Stream> streams, s
 }
 
 const Stream& MirroredBuffer::stream(std::size_t index) const {
-  check("::stream", index);
+  check_index("::stream", index);
   return streams_[index];
 }
 
 const Buffer& MirroredBuffer::copy(std::size_t index) const {
-  check("::copy", index);
+  check_index("::copy", index);
   return copies_[index];
 }
 
 Buffer& MirroredBuffer::copy(std::size_t index) {
-  check("::copy", index);
+  check_index("::copy", index);
   return copies_[index];
 }
 
 std::size_t MirroredBuffer::any() {
-  check_open("::any");
+  check_all_open("::any");
   const std::size_t count = streams_.size();
   std::size_t chosen = next_ % count;
   for (std::size_t i = 0; i < count; ++i) {
@@ -63,32 +67,32 @@ std::size_t MirroredBuffer::any() {
 }
 
 void MirroredBuffer::write(std::span<const std::byte> bytes) {
+  check_all_open("::write");
   check_size("::write", bytes.size(), bytes_);
-  check_open("::write");
   for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy_from(bytes, streams_[i]);
 }
 
 void MirroredBuffer::write(std::span<const std::byte> bytes, std::size_t index) {
-  check("::write", index);
+  check_open("::write", index);
   check_size("::write", bytes.size(), bytes_);
   copies_[index].copy_from(bytes, streams_[index]);
 }
 
 void MirroredBuffer::read(std::span<std::byte> bytes, std::size_t index) const {
-  check("::read", index);
+  check_open("::read", index);
   check_size("::read", bytes.size(), bytes_);
   copies_[index].copy_to(bytes, streams_[index]);
 }
 
 void MirroredBuffer::read_all(std::span<std::byte> bytes) const {
+  check_all_open("::read_all");
   check_size("::read_all", bytes.size(), bytes_ * copies_.size());
-  check_open("::read_all");
   for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy_to(bytes.subspan(i * bytes_, bytes_), streams_[i]);
 }
 
 void MirroredBuffer::broadcast(std::size_t index) {
-  check("::broadcast", index);
-  check_open("::broadcast");
+  check_all_open("::broadcast");
+  check_index("::broadcast", index);
   const Event written = streams_[index].record();
   for (std::size_t i = 0; i < copies_.size(); ++i) {
     if (i == index) continue;
@@ -99,6 +103,7 @@ void MirroredBuffer::broadcast(std::size_t index) {
 }
 
 void MirroredBuffer::synchronize() const {
+  if (std::ranges::all_of(copies_, &Buffer::is_closed)) refuse_closed("::synchronize");
   for (const Stream& stream : streams_) stream.synchronize();
 }
 
@@ -106,16 +111,22 @@ void MirroredBuffer::close() noexcept {
   for (Buffer& copy : copies_) copy.close();
 }
 
-void MirroredBuffer::check(const char* operation, std::size_t index) const {
+// There are no copies after a move.
+void MirroredBuffer::check_index(const char* operation, std::size_t index) const {
   if (index < copies_.size()) return;
+  if (copies_.empty()) refuse_closed(operation);
   detail::refuse(std::string("MirroredBuffer") + operation,
                  "there is no copy " + std::to_string(index) + "; there are " + std::to_string(copies_.size()));
 }
 
-void MirroredBuffer::check_open(const char* operation) const {
-  const bool closed = std::ranges::any_of(copies_, &Buffer::is_closed);
-  if (closed || copies_.empty())
-    throw Error(Errc::closed, std::string("MirroredBuffer") + operation + ": the buffer is closed");
+void MirroredBuffer::check_open(const char* operation, std::size_t index) const {
+  if (std::ranges::all_of(copies_, &Buffer::is_closed)) refuse_closed(operation);
+  check_index(operation, index);
+  if (copies_[index].is_closed()) refuse_closed(operation);
+}
+
+void MirroredBuffer::check_all_open(const char* operation) const {
+  if (copies_.empty() || std::ranges::any_of(copies_, &Buffer::is_closed)) refuse_closed(operation);
 }
 
 void MirroredBuffer::check_size(const char* operation, std::size_t given, std::size_t expected) const {

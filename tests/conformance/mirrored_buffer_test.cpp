@@ -106,12 +106,40 @@ TEST_P(MirroredBuffers, OfMovedFromStreamsAreRefused) {
   EXPECT_EQ(resource->stats().live_buffers, 0U);
 }
 
+TEST_P(MirroredBuffers, ThatAreClosedOrMovedFromSaySoFirst) {
+  const auto expect_closed = [](MirroredBuffer& mirror) {
+    Bytes wrong(1);
+    EXPECT_ERROR(mirror.write(wrong), Errc::closed, "MirroredBuffer::write: the buffer is closed");
+    EXPECT_ERROR(mirror.write(wrong, 7), Errc::closed, "MirroredBuffer::write: the buffer is closed");
+    EXPECT_ERROR(mirror.read(wrong, 7), Errc::closed, "MirroredBuffer::read: the buffer is closed");
+    EXPECT_ERROR(mirror.read_all(wrong), Errc::closed, "MirroredBuffer::read_all: the buffer is closed");
+    EXPECT_ERROR(mirror.broadcast(7), Errc::closed, "MirroredBuffer::broadcast: the buffer is closed");
+    EXPECT_ERROR(mirror.any(), Errc::closed, "MirroredBuffer::any: the buffer is closed");
+    EXPECT_ERROR(mirror.synchronize(), Errc::closed, "MirroredBuffer::synchronize: the buffer is closed");
+  };
+  MirroredBuffer mirror = made();
+  MirroredBuffer taken = std::move(mirror);
+  // NOLINTBEGIN(bugprone-use-after-move): that is the subject
+  expect_closed(mirror);
+  EXPECT_ERROR(mirror.stream(0), Errc::closed, "MirroredBuffer::stream: the buffer is closed");
+  EXPECT_ERROR(mirror.copy(0), Errc::closed, "MirroredBuffer::copy: the buffer is closed");
+  EXPECT_EQ(mirror.copies(), 0U);
+  mirror.close();
+  // NOLINTEND(bugprone-use-after-move)
+  taken.close();
+  expect_closed(taken);
+  EXPECT_EQ(taken.stream(0), stream);
+  EXPECT_TRUE(taken.copy(0).is_closed());
+  EXPECT_ERROR(taken.copy(3), Errc::invalid_argument, "no copy 3");
+}
+
 TEST_P(MirroredBuffers, OneThatClosedItsCopyIsNotWrittenAtAll) {
   MirroredBuffer mirror = made();
   mirror.write(repeat(size, 1));
   mirror.copy(2).close();
   EXPECT_ERROR(mirror.write(repeat(size, 2)), Errc::closed, "closed");
   EXPECT_ERROR(mirror.broadcast(0), Errc::closed, "closed");
+  EXPECT_ERROR(mirror.write({}, 2), Errc::closed, "MirroredBuffer::write: the buffer is closed");
   Bytes one(size);
   mirror.read(one, 0);
   mirror.synchronize();
