@@ -74,7 +74,8 @@ class WEIR_API Tensor {
   /// Return a tensor of the same shape and element type over new memory of `resource`, allocated in order of `stream`.
   /// It is padded as this tensor is (Layout::padded_shape), and its memory holds the whole padded array: that of some
   /// columns of a matrix has room for all columns. Where this tensor has no padded shape, the new one is row-major
-  /// without gaps. No byte of it is written. Throws invalid_argument when `resource` is null, OutOfMemory, closed.
+  /// without gaps. Strides that no element takes do not count: a matrix of one row has no padding. No byte of it is
+  /// written. Throws invalid_argument when `resource` is null, OutOfMemory, closed.
   [[nodiscard]] Tensor empty_like(const ResourcePtr& resource, const Stream& stream) const;
   /// The same in the host memory that copies from and to this tensor are fastest with (Device::staging_kind), made by
   /// the driver for this tensor alone. Making such memory is slow: keep it, or give empty_like a pool of that kind.

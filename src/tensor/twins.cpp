@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors that are like another one, in other memory.
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "copy/checks.hpp"
 #include "weir/error.hpp"
@@ -10,8 +12,17 @@
 namespace weir {
 namespace {
 
+// Return the padded shape, but believe no stride that no element takes: memory for what it says may be any amount. Such
+// are the strides of an array without elements, and those of one index in front of all others.
+std::vector<std::int64_t> room_of(const Layout& layout) {
+  if (layout.is_compact()) return layout.shape;
+  auto room = layout.padded_shape().value_or(layout.shape);
+  for (std::size_t i = 1; i < room.size() && layout.shape[i - 1] == 1; ++i) room[i] = layout.shape[i];
+  return room;
+}
+
 Tensor like(const Layout& layout, MemoryResource& resource, const Stream& stream) {
-  const auto padded = layout.padded_shape().value_or(layout.shape);
+  const auto padded = room_of(layout);
   Buffer memory = resource.allocate(Layout::compact(layout.dtype, padded).bytes_needed(), stream);
   return {std::move(memory), Layout::padded(layout.dtype, layout.shape, padded)};
 }

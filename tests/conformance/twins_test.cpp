@@ -3,7 +3,9 @@
 // get, and regions, none of which disturbs the padding.
 
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "fixture.hpp"
 #include "random_layouts.hpp"
@@ -54,6 +56,26 @@ TEST_P(HostTwins, AreOfAnyResource) {
   const std::size_t seen = twin.layout().bytes_needed();
   EXPECT_BYTES(part(read(twin.buffer(), stream), 0, seen), part(expected, 0, seen));
   EXPECT_ERROR(tensor.empty_like(nullptr, stream), Errc::invalid_argument, "the resource is null");
+}
+
+TEST_P(HostTwins, BelieveNoStrideThatNothingTakes) {
+  const Buffer buffer = filled(pattern(4096, 3));
+  constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  const auto twin = [&](Extents shape, Extents strides) {
+    return Tensor(buffer.share(), {f32, std::move(shape), std::move(strides), 0}).empty_like(resource, stream);
+  };
+  const auto expect = [](const Tensor& made, const Extents& strides, std::size_t bytes) {
+    EXPECT_EQ(made.layout().strides, strides);
+    EXPECT_EQ(made.buffer().size(), bytes);
+  };
+  expect(twin({1, 4}, {far, 1}), {4, 1}, 16);
+  expect(twin({1, 4}, {1'000'000, 1}), {4, 1}, 16);
+  expect(twin({1, 1, 4}, {1'000'000, 1000, 1}), {4, 4, 1}, 16);
+  expect(twin({1, 3, 4}, {1'000'000, 8, 1}), {24, 8, 1}, 96);
+  expect(twin({1, 3, 4}, {far, 8, 1}), {24, 8, 1}, 96);
+  expect(twin({3, 1, 4}, {8, 1000, 1}), {8, 8, 1}, 96);
+  expect(twin({5, 0}, {far, 1}), {1, 1}, 0);
+  expect(twin({0, 5}, {far, far}), {5, 1}, 0);
 }
 
 TEST_P(HostTwins, SetAndGet) {
