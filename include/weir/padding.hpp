@@ -25,8 +25,9 @@ struct WEIR_API PaddingNeeds {
   /// and when a common multiple overflows 64 bits; the message names the numbers.
   [[nodiscard]] PaddingNeeds unite(const PaddingNeeds& other) const;
   /// Return the padded extent to choose: the smallest one that is allowed, rounded up to `aligned_to` unless that is
-  /// larger than the extent itself, because rows of few elements would then be mostly padding. Throws invalid_argument
-  /// when no extent is allowed, for negative sizes and multiples below 1, and when the extent overflows 64 bits.
+  /// larger than the extent itself, because rows of few elements would then be mostly padding, or needs more than 64
+  /// bits. Throws invalid_argument when no extent is allowed, for negative numbers and multiples below 1, and when the
+  /// smallest extent overflows 64 bits.
   [[nodiscard]] std::int64_t extent() const;
   /// Return whether an array that is padded to `padded` suits all users.
   [[nodiscard]] bool allows(std::int64_t padded) const noexcept;
@@ -38,7 +39,7 @@ struct WEIR_API PaddingNeeds {
 
 /// Return the smallest number of elements of `dtype` whose bytes are a multiple of `bytes`: for
 /// PaddingNeeds::aligned_to of the innermost dimension, so that every row begins on a line of that many bytes. Throws
-/// invalid_argument for 0 bytes and for elements without bytes.
+/// invalid_argument for 0 bytes, for elements without bytes, and when the number overflows 64 bits.
 [[nodiscard]] WEIR_API std::int64_t elements_per_line(DType dtype, std::size_t bytes = 128);
 
 }  // namespace weir

@@ -35,6 +35,14 @@ TEST(PaddingNeeds, AlignRowsThatAreLongEnough) {
   EXPECT_TRUE((PaddingNeeds{.size = 100, .aligned_to = 32}.allows(101))) << "it is only a wish";
 }
 
+// It is a wish, and a number that no extent reaches is larger than each.
+TEST(PaddingNeeds, AlignToNoMultipleThatOverflows) {
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_EQ((PaddingNeeds{.size = 3, .multiple_of = large, .aligned_to = large - 1}.extent()), large);
+  EXPECT_EQ((PaddingNeeds{.size = max - 1, .aligned_to = 4}.extent()), max - 1);
+  EXPECT_EQ((PaddingNeeds{.size = max - 1, .multiple_of = 2, .aligned_to = 8}.extent()), max - 1);
+}
+
 TEST(PaddingNeeds, SayWhatTheyAllow) {
   const PaddingNeeds needs{.size = 10, .at_least = 14, .multiple_of = 4};
   EXPECT_TRUE(needs.allows(16));
@@ -47,6 +55,7 @@ TEST(PaddingNeeds, SayWhatTheyAllow) {
   EXPECT_FALSE(exact.allows(9));
   EXPECT_FALSE((PaddingNeeds{.size = -1}.allows(-1)));
   EXPECT_FALSE((PaddingNeeds{.size = 1, .multiple_of = 0}.allows(1)));
+  EXPECT_FALSE((PaddingNeeds{.size = 1, .at_least = -1}.allows(1)));
 }
 
 TEST(PaddingNeeds, AreUnited) {
@@ -74,6 +83,7 @@ TEST(PaddingNeeds, ThatContradictEachOtherAreRefused) {
 
 TEST(PaddingNeeds, NumbersThatAreNoneAreRefused) {
   EXPECT_ERROR((PaddingNeeds{.size = -1}.extent()), Errc::invalid_argument, "size -1 is negative");
+  EXPECT_ERROR((PaddingNeeds{.size = 3, .at_least = -5}.extent()), Errc::invalid_argument, "extent -5 is negative");
   EXPECT_ERROR((PaddingNeeds{.size = 1, .multiple_of = 0}.extent()), Errc::invalid_argument, "multiple 0");
   EXPECT_ERROR((PaddingNeeds{.size = 1}.unite({.size = 1, .aligned_to = -2})), Errc::invalid_argument, "multiple -2");
   EXPECT_ERROR((PaddingNeeds{.size = max, .multiple_of = 2}.extent()), Errc::invalid_argument, "overflows 64 bits");
@@ -96,6 +106,8 @@ TEST(PaddingNeeds, LinesHaveWholeElements) {
   EXPECT_EQ(elements_per_line({2, 64, 32}), 1) << "elements larger than a line";
   EXPECT_EQ(elements_per_line(f32, 4), 1);
   EXPECT_ERROR(elements_per_line(f32, 0), Errc::invalid_argument, "elements_per_line: 0 bytes");
+  EXPECT_EQ(elements_per_line(u8, max), max);
+  EXPECT_ERROR(elements_per_line(u8, std::size_t{max} + 1), Errc::invalid_argument, "9223372036854775808 elements");
   EXPECT_ERROR(elements_per_line({1, 0, 1}), Errc::invalid_argument, "elements of 0");
 }
 
