@@ -107,7 +107,7 @@ int export_tensor(void* object, DLManagedTensorVersioned** out) noexcept {
       const Stream stream = work_stream(cuda_device(buffer, device));
       *out = export_for(buffer, elements, device, 0, stream).release();
     } else {
-      complete_on_host(buffer);
+      complete_on_host(buffer, elements);
       *out = spi::export_elements(buffer, elements, device, 0, nullptr).release();
     }
   });

@@ -134,10 +134,10 @@ template <class T>
 ManagedTensor export_as_it_is(const T& self, DlpackDevice device, std::uint64_t flags,
                               const std::optional<Stream>& consumer) {
   const Buffer& buffer = buffer_of(self);
-  if (!consumer) complete_on_host(buffer);
   return with_elements(self, [&](const spi::Elements& elements) {
-    return consumer ? export_for(buffer, elements, device, flags, *consumer)
-                    : spi::export_elements(buffer, elements, device, flags, nullptr);
+    if (consumer) return export_for(buffer, elements, device, flags, *consumer);
+    complete_on_host(buffer, elements);
+    return spi::export_elements(buffer, elements, device, flags, nullptr);
   });
 }
 

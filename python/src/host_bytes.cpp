@@ -8,6 +8,7 @@
 #include "dtype.hpp"
 #include "guarded.hpp"
 #include "ordering.hpp"
+#include "weir/spi/dlpack.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::python {
@@ -26,10 +27,15 @@ HostBytes host_bytes_of(nb::handle object, int access) {
 /// What a Py_buffer points to and keeps alive.
 struct Exported {
   Buffer buffer;
+  spi::ByteRange reach;  // of the view
   std::string format;
   std::vector<Py_ssize_t> shape;
   std::vector<Py_ssize_t> strides;  // bytes
 };
+
+spi::Elements elements_of(const Layout& layout) {
+  return {layout.dtype, layout.shape, layout.strides, layout.byte_offset};
+}
 
 std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, int flags) {
   if (buffer.is_closed()) throw Error(Errc::closed, "buffer protocol: the buffer is closed");
@@ -42,7 +48,8 @@ std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, i
   if (!layout.is_compact() ? wants_order || !strided : wants_columns && layout.shape.size() > 1)
     throw nb::buffer_error("this array is not contiguous in the order asked for");
 
-  auto out = std::make_unique<Exported>(Exported{buffer.share(), buffer_format(layout.dtype), {}, {}});
+  auto out = std::make_unique<Exported>(
+      Exported{buffer.share(), spi::reach_of(elements_of(layout)), buffer_format(layout.dtype), {}, {}});
   const auto item = static_cast<Py_ssize_t>(layout.dtype.bytes());
   out->shape.assign(layout.shape.begin(), layout.shape.end());
   for (const std::int64_t stride : layout.strides) out->strides.push_back(static_cast<Py_ssize_t>(stride) * item);
@@ -51,7 +58,7 @@ std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, i
 
 void fill(Py_buffer& view, int flags, const Buffer& buffer, const Layout& layout) {
   auto state = exported(buffer, layout, flags);
-  complete_on_host(state->buffer);
+  complete_on_host(state->buffer, elements_of(layout));
   std::byte* const data = state->buffer.host_data();
   view.buf = data ? data + layout.byte_offset : nullptr;
   view.itemsize = static_cast<Py_ssize_t>(layout.dtype.bytes());
@@ -94,10 +101,12 @@ int get_tensor(PyObject* self, Py_buffer* view, int flags) noexcept {
 
 void release_buffer(PyObject*, Py_buffer* view) noexcept {
   const std::unique_ptr<Exported> state{static_cast<Exported*>(view->internal)};
-  if (!state || view->readonly || state->buffer.size() == 0) return;
+  // A memoryview asks for no writable memory, and writes it all the same. Only read-only memory was certainly not
+  // written.
+  if (!state || view->readonly || state->reach.bytes == 0) return;
   try {
     const auto at = state->buffer.location();
-    at.segment->after_host_write(at.offset, state->buffer.size());
+    at.segment->after_host_write(at.offset + state->reach.offset, state->reach.bytes);
   } catch (const std::exception& e) {
     report({{}, "releasing a buffer-protocol view", e.what()});
   }

@@ -3,11 +3,15 @@
 // Readers that name no stream: NumPy, memoryview, anything on the host. The memory must be complete when they get it.
 
 #include "bind.hpp"
+#include "weir/spi/dlpack.hpp"
 
 namespace weir::python {
 
 /// Wait without the GIL until every use of `buffer` recorded so far is complete and the host sees what devices wrote.
 void complete_on_host(const Buffer& buffer);
+/// The same, but the host sees only the bytes that the elements reach. What it wrote beside them, and devices have not
+/// been shown yet, stays as it is.
+void complete_on_host(const Buffer& buffer, const spi::Elements& elements);
 
 /// Return a stream of the host that this thread keeps, for memory whose work needs no stream of its own.
 const Stream& host_stream();

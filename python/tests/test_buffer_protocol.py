@@ -28,6 +28,21 @@ def test_pending_work_is_complete_when_the_view_is_made(host_memory):
         assert memoryview(buffer)[-1] == value
 
 
+def test_a_view_is_over_its_own_bytes_alone(host_memory):
+    """Also where the host and devices have to be shown what the other wrote."""
+    buffer = host_memory.filled(4096, 1)
+    tensor = buffer.view("uint8")
+    for view_of, part, value in [(np.asarray, tensor[:512][::-1], 5), (np.from_dlpack, tensor[512:1024], 6)]:
+        view = view_of(part)
+        view[:] = value
+        memoryview(tensor[1024:1536]).release()
+        np.from_dlpack(tensor[1024:1536])
+        tensor[2048:].fill(value + 2, stream=host_memory.stream)
+        host_memory.stream.synchronize()
+        del view
+    assert host_memory.bytes_of(buffer) == b"\5" * 512 + b"\6" * 512 + b"\1" * 1024 + b"\x08" * 2048
+
+
 def test_the_view_owns_the_memory(host_memory):
     before = host_memory.resource.stats()["live_buffers"]
     buffer = host_memory.filled(64, 5)

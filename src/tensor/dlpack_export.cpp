@@ -129,11 +129,18 @@ void order(Export& made, spi::Block& block, const Stream& stream) {
   return segment && !segment->host_coherent && as.type && as.type->address == DlpackDeviceType::Address::host;
 }
 
+// Return what the elements reach of the memory. No more is shown to the host and to devices, because what one of them
+// writes beside the elements would be lost.
+detail::Operand reached(const detail::Operand& opened, const spi::Elements& elements) {
+  const auto range = spi::reach_of(elements);
+  return {opened.block, opened.begin + range.offset, range.bytes};
+}
+
 // Show the host, in order of the consumer's stream, what devices wrote before.
-void show_to_host(const detail::Operand& opened, spi::StreamState& consumer) {
-  if (opened.size == 0) return;
-  auto segment = spi::Ref<spi::Segment>::retain(opened.block->segment);
-  const auto show = [segment = std::move(segment), at = opened.begin, bytes = opened.size] {
+void show_to_host(const detail::Operand& shown, spi::StreamState& consumer) {
+  if (shown.size == 0) return;
+  auto segment = spi::Ref<spi::Segment>::retain(shown.block->segment);
+  const auto show = [segment = std::move(segment), at = shown.begin, bytes = shown.size] {
     segment->before_host_read(at, bytes);
   };
   consumer.put(spi::CallOp{show, true});
@@ -147,13 +154,14 @@ std::uint64_t flags_of(const DlpackOptions& options, const spi::DlpackRoute& rou
   return (options.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (route.copies ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
 }
 
-void wait_for_uses(const Buffer& buffer) {
-  spi::Block& block = *buffer.block();
+void wait_for_uses(const Tensor& tensor) {
+  spi::Block& block = *tensor.buffer().block();
   for (const spi::Point& use : block.uses_before(nullptr)) {
     const Event event(spi::Ref<spi::StreamState>::retain(use.stream.get()), use.value);
     event.wait();
   }
-  if (block.segment) block.segment->before_host_read(block.offset + buffer.offset(), buffer.size());
+  const auto shown = reached(detail::open_operand("Tensor::to_dlpack", tensor.buffer()), elements_of(tensor.layout()));
+  if (shown.size != 0) block.segment->before_host_read(shown.begin, shown.size);
 }
 
 [[gnu::always_inline]] inline ManagedTensor make_export(const detail::Operand& opened, const spi::Elements& elements,
@@ -172,11 +180,12 @@ void wait_for_uses(const Buffer& buffer) {
   const bool empty = copy_layout(managed.dl_tensor, elements);
   describe(managed.dl_tensor, opened, elements, empty, as);
   const bool shows = needs_showing(segment, as);
-  if (shows && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)) owner->show_writes(opened.begin, opened.size);
+  const auto shown = shows ? reached(opened, elements) : detail::Operand{};
+  if (shows && !(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY)) owner->show_writes(shown.begin, shown.size);
   if (consumer) {
     order_usually(*owner, block, *consumer);
     if (shows) [[unlikely]]
-      show_to_host(opened, consumer->state());
+      show_to_host(shown, consumer->state());
   }
   return ManagedTensor(&owner.release()->managed);
 }
@@ -212,7 +221,7 @@ ManagedTensor Tensor::to_dlpack_after_wait(const DlpackOptions& options) const {
   const auto route = spi::dlpack_route(buffer_, options);
   const auto flags = flags_of(options, route);
   const auto complete = [&](const Tensor& shown) {
-    wait_for_uses(shown.buffer());
+    wait_for_uses(shown);
     return spi::export_elements(shown.buffer(), elements_of(shown.layout()), route.device, flags, nullptr);
   };
   return route.copies ? complete(spi::dlpack_copy(*this, route, Stream(buffer_.device()))) : complete(*this);
@@ -221,6 +230,8 @@ ManagedTensor Tensor::to_dlpack_after_wait(const DlpackOptions& options) const {
 BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDevice> device) const {
   const auto route = spi::dlpack_route(buffer_, {.device = device, .copy = DlpackCopy::never});
   const auto opened = detail::open_operand("Tensor::lend_dlpack", buffer_);
+  if (buffer_.is_read_only())
+    throw Error(Errc::incompatible, "Tensor::lend_dlpack: a DLTensor cannot say that a tensor is read-only");
   BorrowedTensor lent;
   static_assert(sizeof(DLTensor) == sizeof lent.memory_ && alignof(DLTensor) <= alignof(BorrowedTensor));
   auto* const tensor = new (lent.memory_.data()) DLTensor{};
@@ -230,10 +241,8 @@ BorrowedTensor Tensor::lend_dlpack(const Stream& stream, std::optional<DlpackDev
   tensor->ndim = static_cast<std::int32_t>(layout_.shape.size());
   tensor->shape = const_cast<std::int64_t*>(layout_.shape.data());
   tensor->strides = const_cast<std::int64_t*>(layout_.strides.data());
-  if (buffer_.is_read_only())
-    throw Error(Errc::incompatible, "Tensor::lend_dlpack: a DLTensor cannot say that a tensor is read-only");
   wait_for_uses(*opened.block, stream.state());
-  if (needs_showing(opened.block->segment, as)) show_to_host(opened, stream.state());
+  if (needs_showing(opened.block->segment, as)) show_to_host(reached(opened, elements_of(layout_)), stream.state());
   return lent;
 }
 

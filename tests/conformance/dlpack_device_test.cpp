@@ -3,6 +3,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -93,6 +94,37 @@ TEST_P(DlpackToTheHost, WhatTheHostWroteIsThereAfterTheDeleter) {
   EXPECT_BYTES(read(copy, stream), repeat(size, 0x33));
 }
 
+// A view is over its own bytes alone, also where the host and devices have to be shown what the other wrote.
+TEST_P(DlpackToTheHost, WhatADeviceWroteBesideAViewStays) {
+  const Buffer buffer = filled(repeat(size, 0x11));
+  const Tensor all = buffer.view(u8, {static_cast<std::int64_t>(size)});
+  {
+    const ManagedTensor view = all.slice(0, {511, {}, -1}).to_dlpack_after_wait({.device = cpu});
+    std::memset(static_cast<std::byte*>(view.get()->dl_tensor.data) - 511, 0x33, 512);
+    all.slice(0, {2048, {}}).fill(std::uint8_t{0x22}, stream);
+    stream.synchronize();
+  }
+  Bytes expected = repeat(size, 0x11);
+  std::fill_n(expected.begin(), 512, std::byte{0x33});
+  std::fill(expected.begin() + 2048, expected.end(), std::byte{0x22});
+  EXPECT_BYTES(read(buffer.copy_to(stream), stream), expected);
+}
+
+TEST_P(DlpackToTheHost, WhatTheHostWroteBesideAViewStays) {
+  const Buffer buffer = filled(repeat(size, 0x11));
+  const Tensor first = buffer.view(u8, {512}), second = buffer.view(u8, {512}, 2048);
+  {
+    const ManagedTensor written = first.to_dlpack_after_wait({.device = cpu});
+    std::memset(written.get()->dl_tensor.data, 0x33, 512);
+    (void)second.to_dlpack_after_wait({.device = cpu});
+    (void)second.to_dlpack(stream, {.device = cpu});
+    stream.synchronize();
+  }
+  Bytes expected = repeat(size, 0x11);
+  std::fill_n(expected.begin(), 512, std::byte{0x33});
+  EXPECT_BYTES(read(buffer.copy_to(stream), stream), expected);
+}
+
 class DlpackAddressed : public OnMemory {};
 WEIR_FOR_EACH_ADDRESSABLE(DlpackAddressed);
 
@@ -159,13 +191,11 @@ TEST_P(DlpackAddressed, ALoanDescribesTheTensorAndOrdersTheStream) {
   borrower.synchronize();
   if (buffer.host_data()) {
     const auto* const seen = static_cast<const std::byte*>(out.data);
-    EXPECT_BYTES(std::vector<std::byte>(seen, seen + size - 64), repeat(size - 64, 0x22));
+    EXPECT_BYTES(std::vector<std::byte>(seen, seen + 512), repeat(512, 0x22));
   }
   EXPECT_BYTES(read(buffer, borrower), repeat(size, 0x22));
 }
 
-}  // namespace
-}  // namespace weir::test
 TEST_P(DlpackAddressed, ALoanOfReadOnlyMemoryIsRefused) {
   const Buffer buffer = filled(repeat(size, 0x11));
   const Tensor tensor = from_dlpack(buffer.view(u8, {64}).to_dlpack(stream, {.read_only = true}).release(), stream);
@@ -174,3 +204,5 @@ TEST_P(DlpackAddressed, ALoanOfReadOnlyMemoryIsRefused) {
                "Tensor::lend_dlpack: a DLTensor cannot say that a tensor is read-only");
 }
 
+}  // namespace
+}  // namespace weir::test

@@ -24,6 +24,16 @@ struct Elements {
   std::size_t byte_offset = 0;            ///< of element 0 from the beginning of the buffer
 };
 
+/// A range of a buffer.
+struct ByteRange {
+  std::size_t offset = 0;  ///< of the first byte
+  std::size_t bytes = 0;   ///< how many
+};
+
+/// Return the range from the first byte to the last one that belongs to an element; no bytes where there are no
+/// elements. The elements fit their buffer.
+[[nodiscard]] WEIR_API ByteRange reach_of(const Elements& elements) noexcept;
+
 /// What has to be done so that an export names a device.
 struct DlpackRoute {
   DlpackDevice device;   ///< that the export names
