@@ -91,7 +91,8 @@ class WEIR_API Buffer {
   void copy_from(const Buffer& src, std::size_t src_offset, std::size_t dst_offset, std::size_t bytes,
                  const Stream& stream);
 
-  /// Enqueue a copy of `src` in host memory to `offset` in this buffer. `src` has been read when the call returns.
+  /// Enqueue a copy of `src` in host memory to `offset` in this buffer. `src` has been read when the call returns. When
+  /// memory runs out or a driver refuses a part of the copy, this throws and may have written other parts.
   void copy_from(std::span<const std::byte> src, const Stream& stream, std::size_t offset = 0);
   /// Enqueue a copy of `dst.size()` bytes from `offset` in this buffer to `dst` in host memory. `dst` must stay valid
   /// until `stream` has passed this point.

@@ -58,7 +58,9 @@ class WEIR_API VectorMemory {
 /// Every call takes place in order of the stream that it names, and does not wait. As with Buffer, calls on different
 /// streams need waits between them. Growth allocates new memory on that stream and copies the elements; the old memory
 /// is reused after every recorded use. Views, and addresses of elements, keep to the memory that they were made for. A
-/// call that throws has changed nothing. After close(), everything but the observers throws closed.
+/// call that throws has changed nothing, but for copy_from and set_element: when memory runs out or a driver refuses a
+/// part of the copy, they may have written some of the elements that they name. After close(), everything but the
+/// observers throws closed.
 template <class T>
 requires std::is_trivially_copyable_v<T>
 class DeviceVector {

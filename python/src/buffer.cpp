@@ -313,7 +313,8 @@ void bind_buffers(nb::module_& m) {
       .def("copy_from", &copy_from, nb::arg("src"), nb::kw_only(), nb::arg("stream"), nb::arg("src_offset") = 0,
            nb::arg("dst_offset") = 0, nb::arg("size") = none,
            "Enqueue a copy from a Buffer, Tensor or object with the buffer protocol, which is read before the call "
-           "returns. Without `size` both sides must be equally long from the offsets on.")
+           "returns. Without `size` both sides must be equally long from the offsets on. When memory runs out or a "
+           "driver refuses a part of the copy, other parts may be written.")
       .def("fill", &fill, nb::arg("value"), nb::kw_only(), nb::arg("stream"), nb::arg("width") = none,
            nb::arg("offset") = 0, nb::arg("size") = none, nb::arg("dtype").none() = none,
            "Enqueue a fill of `size` bytes from `offset` on, which are a multiple of the value's. The value is an int "

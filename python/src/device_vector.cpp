@@ -285,7 +285,8 @@ void bind_device_vectors(nb::module_& m) {
       .def("clear", &clear, nb::kw_only(), nb::arg("stream"), "Have no elements, and keep the memory.")
       .def("copy_from", &copy_from, nb::arg("values").none(), nb::kw_only(), nb::arg("stream"), nb::arg("first") = 0,
            "Enqueue a copy to the elements from `first` on; of what push takes. Raises Error when there are fewer "
-           "elements.")
+           "elements. When memory runs out or a driver refuses a part of the copy, some of these elements may be "
+           "written.")
       .def("copy_to", &copy_to, nb::arg("target").none() = nb::none(), nb::kw_only(), nb::arg("stream"),
            nb::arg("first") = 0,
            "Enqueue a copy of the elements from `first` on to a Tensor or a writable array of the host, which stays "

@@ -915,7 +915,8 @@ class Buffer:
         size: SupportsIndex | None = None,
     ) -> None:
         """Enqueue a copy from a Buffer, Tensor or object with the buffer protocol, which is read before the call
-        returns. Without `size` both sides must be equally long from the offsets on."""
+        returns. Without `size` both sides must be equally long from the offsets on. When memory runs out or a driver
+        refuses a part of the copy, other parts may be written."""
 
     def fill(
         self,
@@ -1041,7 +1042,8 @@ class DeviceVector:
 
     def copy_from(self, values: object, *, stream: Stream, first: SupportsIndex = 0) -> None:
         """Enqueue a copy to the elements from `first` on; of what push takes. Raises Error when there are fewer
-        elements."""
+        elements. When memory runs out or a driver refuses a part of the copy, some of these elements may be written.
+        """
 
     @overload
     def copy_to(self, target: None = None, *, stream: Stream, first: SupportsIndex = 0) -> Tensor: ...

@@ -11,6 +11,7 @@
 #include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "sink.hpp"
+#include "weir/device_vector.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -312,6 +313,27 @@ TEST_F(Failures, ARefusedCopyToTheHostWritesNothingLater) {
   buffer.copy_to(std::span(out), stream);
   stream.synchronize();
   EXPECT_EQ(std::ranges::count(out, std::byte{1}), static_cast<std::ptrdiff_t>(out.size()));
+}
+
+// A long copy goes to the driver in pieces.
+TEST_F(Failures, ARefusedCopyIntoAVectorWritesNoOtherElements) {
+  const Stream stream(gpu());
+  constexpr std::size_t count = std::size_t{20} << 20, first = 100, last = 200;
+  DeviceVector<std::uint8_t> vector(cuda::make_device_resource(gpu()), count, stream);
+  vector.buffer().fill(std::uint8_t{1}, stream);
+  const std::vector<std::uint8_t> nines(count - first - last, 9);
+  fail_next("cuMemcpyAsync", 2, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(vector.copy_from(nines, stream, first), Errc::invalid_argument, "cuMemcpyAsync");
+  EXPECT_EQ(vector.size(), count);
+  std::vector<std::uint8_t> found(count);
+  vector.copy_to(found, stream);
+  stream.synchronize();
+  EXPECT_EQ(std::count(found.begin(), found.begin() + first, 1), static_cast<std::ptrdiff_t>(first));
+  EXPECT_EQ(std::count(found.end() - last, found.end(), 1), static_cast<std::ptrdiff_t>(last));
+  vector.copy_from(nines, stream, first);
+  vector.copy_to(found, stream);
+  stream.synchronize();
+  EXPECT_EQ(std::ranges::count(found, 9), static_cast<std::ptrdiff_t>(nines.size()));
 }
 
 TEST_F(Failures, ARefusedReleaseIsReported) {
