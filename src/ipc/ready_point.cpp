@@ -13,6 +13,7 @@
 #include "ipc/file_pairs.hpp"
 #include "ipc/remote_point.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
@@ -52,19 +53,45 @@ class SocketPoint final : public RemotePoint {
   spi::StrangerFd fd_;
 };
 
-}  // namespace
+/// The exporter's end, which is this process's alone. A forked child closes its copy, which would keep the importer
+/// from noticing the end of the parent.
+class SendingEnd {
+ public:
+  explicit SendingEnd(spi::UniqueFd end) noexcept : end_(std::move(end)) {}
+  SendingEnd(const SendingEnd&) = delete;
+  SendingEnd& operator=(const SendingEnd&) = delete;
+  // A child that is forked between this and the close keeps a copy for ever, which then says nothing any more.
+  ~SendingEnd() {
+    if (end_) (void)::shutdown(end_.get(), SHUT_RDWR);
+  }
 
-spi::UniqueFd send_ready(const Stream& stream) {
-  auto [importer, other] = make_one_way_sockets(purpose);
-  auto exporter = std::make_shared<spi::UniqueFd>(std::move(other));
-  stream.state().put_promise({[exporter = std::move(exporter)] {
+  /// Say that the point is reached.
+  void tell() const {
+    if (!end_) return;  // in a forked child, whose copy of the stream says nothing about the parent's work
     const char byte = 1;
-    while (::send(exporter->get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    while (::send(end_.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
       if (errno == EPIPE || errno == ECONNRESET) return;  // nobody listens any more
       if (errno != EINTR)
         fail_descriptor(purpose, "send", errno);  // goes to the failure sink; importers see a hang-up
     }
-  }});
+  }
+
+ private:
+  friend class spi::ForkLink;
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::child) end_.reset();
+  }
+
+  spi::UniqueFd end_;
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+};
+
+}  // namespace
+
+spi::UniqueFd send_ready(const Stream& stream) {
+  auto [importer, other] = make_one_way_sockets(purpose);
+  auto exporter = std::make_shared<SendingEnd>(std::move(other));
+  stream.state().put_promise({[exporter = std::move(exporter)] { exporter->tell(); }});
   return std::move(importer);
 }
 

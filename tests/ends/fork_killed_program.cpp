@@ -2,6 +2,7 @@
 // Processes that are killed and leave children behind, which have copies of their connections: fork_killed_program
 // host:0.
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "forking.hpp"
 #include "weir/channel.hpp"
 #include "weir/client.hpp"
+#include "weir/ipc.hpp"
 #include "weir/server.hpp"
 
 namespace weir::test {
@@ -110,6 +112,27 @@ void channels() {
   require_error("the receiver waits", Errc::peer_gone, "", [&] { (void)channel.receive(stream, limit); });
 }
 
+void exporters() {
+  int ends[2];
+  require(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
+  const spi::UniqueFd here(ends[0]);
+  spi::UniqueFd there(ends[1]);
+  Killed killed([&](const auto& die) {
+    const Stream stream(host_device());
+    const Buffer buffer = shared_buffer(stream);
+    stream.wait(Latch().event);
+    ipc::send(there.get(), buffer.ipc_descriptor(stream));
+    die();
+  });
+  there.reset();
+  const Stream stream(host_device());
+  const Buffer opened = ipc::open(ipc::receive(here.get(), limit), stream);
+  const Event ready = stream.record();
+  set_failure_sink([](const Failure&) noexcept {});  // it is told of the lost stream
+  killed.kill();
+  require(ready.wait(limit) == WaitStatus::lost, "the importer notices");
+}
+
 }  // namespace
 }  // namespace weir::test
 
@@ -117,6 +140,7 @@ int main() {
   weir::test::clients();
   weir::test::servers();
   weir::test::channels();
+  weir::test::exporters();
   weir::test::say_done();
   return 0;
 }

@@ -207,6 +207,26 @@ void fork_in_a_host_function() {
           "the worker goes on in the child");
 }
 
+// In the child the stream gets to the end of the parent's work without having done it.
+void exports_stay_the_parents() {
+  const pid_t parent = getpid();
+  std::promise<void> done;
+  Held held;
+  Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(small, held.stream);
+  held.stream.call([parent, end = done.get_future().share()] {
+    if (getpid() == parent) end.wait();
+  });
+  const Stream importer(host_device());
+  const Buffer opened = ipc::open(buffer.ipc_descriptor(held.stream), importer);
+  const pid_t child = fork_child([&] { held.stream.synchronize(); });
+  held.let_go();
+  join_child(child);
+  require(importer.synchronize(std::chrono::milliseconds{200}) == WaitStatus::timeout,
+          "the importer waits for the parent's work");
+  done.set_value();
+  importer.synchronize();
+}
+
 void grandchildren() {
   const Stream stream(host_device());
   Held held;
@@ -359,6 +379,7 @@ constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"dropped_streams_go_on", dropped_streams_go_on},
                           {"function_under_way", function_under_way},
                           {"fork_in_a_host_function", fork_in_a_host_function},
+                          {"exports_stay_the_parents", exports_stay_the_parents},
                           {"grandchildren", grandchildren},
                           {"current_resource_goes_on", current_resource_goes_on},
                           {"release_under_way", release_under_way},

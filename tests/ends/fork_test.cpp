@@ -19,6 +19,7 @@ TEST_F(Fork, HeldWorkGoesOnInBoth) { EXPECT_TRUE(works("held_work_goes_on")); }
 TEST_F(Fork, DroppedStreamsGoOnInBoth) { EXPECT_TRUE(works("dropped_streams_go_on")); }
 TEST_F(Fork, HalfAHostFunctionLosesItsStreamInTheChild) { EXPECT_TRUE(works("function_under_way")); }
 TEST_F(Fork, AHostFunctionMayFork) { EXPECT_TRUE(works("fork_in_a_host_function")); }
+TEST_F(Fork, ExportsStayTheParents) { EXPECT_TRUE(works("exports_stay_the_parents")); }
 TEST_F(Fork, ChildrenMayForkAgain) { EXPECT_TRUE(works("grandchildren")); }
 TEST_F(Fork, ReleasesGoOn) { EXPECT_TRUE(works("release_under_way")); }
 TEST_F(Fork, TheCurrentResourceGoesOn) { EXPECT_TRUE(works("current_resource_goes_on")); }
