@@ -2,9 +2,9 @@
 #include "background.hpp"
 
 #include <limits>
-#include <thread>
 
 #include "base/linger.hpp"
+#include "base/start_thread.hpp"
 #include "weir/spi/sync.hpp"
 
 namespace weir::cuda {
@@ -14,7 +14,7 @@ void Background::run(std::function<void()> job) {
   jobs_.push_back(std::move(job));
   if (jobs_.size() > idle_ && threads_ < limit_) {
     try {
-      std::thread([this] { work(); }).detach();
+      weir::detail::start_thread([this] { work(); }).detach();
       ++threads_;
     } catch (...) {
       if (threads_ == 0 || limit_ > 1) {  // no other thread is sure to run the job

@@ -10,12 +10,12 @@
 #include <limits>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "base/forks.hpp"
 #include "base/linger.hpp"
 #include "base/never_ends.hpp"
+#include "base/start_thread.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stranger_fd.hpp"
 #include "weir/spi/sync.hpp"
@@ -125,7 +125,7 @@ class Closer {
     }
     if (threads_ == most_threads) return soon ? void() : tell_once(lock);
     try {
-      std::thread([this] { run(); }).detach();  // it begins once it gets the lock
+      start_thread([this] { run(); }).detach();  // it begins once it gets the lock
       ++threads_;
     } catch (const std::exception& error) {  // the next caller tries again
       lock.unlock();

@@ -10,6 +10,7 @@
 #include "base/forks.hpp"
 #include "base/library_thread.hpp"
 #include "base/linger.hpp"
+#include "base/start_thread.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/sync.hpp"
 
@@ -30,7 +31,7 @@ void Attendant::need_thread() {
   if (files_) return;
   FileSet files = FileSet::make(texts_.purpose);
   try {
-    std::thread thread([this] { run(); });  // it begins once it gets the lock
+    std::thread thread = start_thread([this] { run(); });  // it begins once it gets the lock
     thread_ = thread.get_id();
     thread.detach();
   } catch (const std::system_error& error) {

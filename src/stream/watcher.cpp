@@ -10,6 +10,7 @@
 #include "base/library_thread.hpp"
 #include "base/linger.hpp"
 #include "base/never_ends.hpp"
+#include "base/start_thread.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -87,7 +88,7 @@ std::error_code Watcher::ensure_thread() noexcept {
     return {};
   }
   try {
-    sync::Thread thread([this] { run(); });
+    sync::Thread thread = start_thread([this] { run(); });
     thread_ = thread.get_id();
     thread.detach();
     running_ = true;

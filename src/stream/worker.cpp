@@ -8,6 +8,7 @@
 
 #include "base/atomic_max.hpp"
 #include "base/linger.hpp"
+#include "base/start_thread.hpp"
 #include "base/thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -20,7 +21,7 @@ void StreamState::start_worker() {
   changed_.notify_all();  // a worker looks at the queue once it gets the lock
   if (worker_) return;
   try {
-    sync::Thread worker([self = Kept(*this)]() mutable { self.detach()->work(); });
+    sync::Thread worker = detail::start_thread([self = Kept(*this)]() mutable { self.detach()->work(); });
     worker_id_ = worker.get_id();
     worker.detach();
   } catch (const std::system_error& error) {

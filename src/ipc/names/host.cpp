@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/library_thread.hpp"
+#include "base/start_thread.hpp"
 #include "ipc/file_pairs.hpp"
 #include "ipc/own_failure.hpp"
 #include "ipc/packets.hpp"
@@ -53,7 +54,7 @@ Host::Host(const std::string& path, const ipc::ServerOptions& options, const Dir
 
 void Host::start() {
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread([this] { run(); });
   } catch (const std::system_error& error) {
     throw Error(error.code(), std::string("ipc::Server: no thread to serve clients: ") + error.what());
   }
