@@ -14,6 +14,7 @@
 
 #include "base/forks.hpp"
 #include "base/linger.hpp"
+#include "base/loaded_code.hpp"
 #include "base/never_ends.hpp"
 #include "base/start_thread.hpp"
 #include "weir/error.hpp"
@@ -220,7 +221,9 @@ const ForkStep closer_step(ForkStep::last, [](spi::ForkMoment moment) noexcept {
 }  // namespace
 
 void close_apart(spi::UniqueFd file) noexcept {
-  if (file) closer().take(std::move(file));
+  if (!file) return;
+  keep_code_loaded();
+  closer().take(std::move(file));
 }
 
 void close_apart(std::vector<spi::UniqueFd>& files, std::size_t first) noexcept {

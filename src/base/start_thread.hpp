@@ -32,7 +32,8 @@ class SignalsLeftToApplication {
 };
 
 /// Start a thread of the library, which runs `body`. An application that lets one of its threads wait for signals
-/// blocks them in all others of its own, and knows nothing of this one. Throws what std::thread does.
+/// blocks them in all others of its own, and knows nothing of this one. The caller has made sure of keep_code_loaded().
+/// Throws what std::thread does.
 template <class Body>
 [[nodiscard]] sync::Thread start_thread(Body body) {
   const SignalsLeftToApplication quiet;

@@ -37,6 +37,33 @@ extern "C" int plugin_use(const char* device) noexcept try {
   return 2;
 }
 
+/// Ends once the input does.
+extern "C" int plugin_serve(const char* path, int input) noexcept try {
+  const weir::ipc::Server server(path);
+  char byte;
+  return read(input, &byte, 1) == 0 ? 0 : 1;
+} catch (const std::exception&) {
+  return 2;
+}
+
+/// Uses no device.
+extern "C" int plugin_ask(const char* path) noexcept try {
+  return weir::ipc::Client(path).list().empty() ? 0 : 1;
+} catch (const weir::Error& error) {
+  return error.code() == weir::Errc::peer_gone ? 3 : 2;
+} catch (const std::exception&) {
+  return 2;
+}
+
+/// Uses no device.
+extern "C" int plugin_connect() noexcept try {
+  auto [one, other] = weir::ipc::Channel::make_sockets();
+  const weir::ipc::Channel first(std::move(one)), second(std::move(other));
+  return first.stats().lent == 0 ? 0 : 1;
+} catch (const std::exception&) {
+  return 2;
+}
+
 /// Leaves work behind, held back until a byte comes from `input`; then a byte goes to `output`. Closes both.
 extern "C" int plugin_leave_work(const char* device, int input, int output) noexcept try {
   const auto on = weir::device(device);

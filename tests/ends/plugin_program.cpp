@@ -98,6 +98,45 @@ void inside_with_work_left(const char* device) {
   fork_once();
 }
 
+// Its threads go on for a while.
+template <class Use>
+void without_a_device(const Use& use) {
+  threads_stay = true;
+  Plugin plugin;
+  use(plugin);
+  plugin.unload();
+  require(is_loaded(), "the plug-in stays loaded: its library has threads");
+  constexpr useconds_t longer_than_threads_linger = 200'000;
+  usleep(longer_than_threads_linger);
+}
+
+void inside_with_channels(const char* /*device*/) {
+  without_a_device([](const Plugin& plugin) { require(plugin.find<int()>("plugin_connect")() == 0, "it works"); });
+}
+
+void inside_with_a_client(const char* /*device*/) {
+  const std::string path = "/tmp/weir-plugin-" + std::to_string(getpid());
+  int ends[2];
+  require(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+  const pid_t server = fork();
+  if (server == 0) {
+    close(ends[1]);
+    _exit(Plugin().find<int(const char*, int)>("plugin_serve")(path.c_str(), ends[0]));
+  }
+  without_a_device([&](const Plugin& plugin) {
+    auto* const ask = plugin.find<int(const char*)>("plugin_ask");
+    int answer = ask(path.c_str());
+    for (int i = 0; answer == 3 && i < 2000; ++i) {  // the server is not there yet
+      usleep(10'000);
+      answer = ask(path.c_str());
+    }
+    require(answer == 0, "it works");
+  });
+  close(ends[1]);
+  int status = -1;
+  require(waitpid(server, &status, 0) == server && status == 0, "the server ends");
+}
+
 // A library that was never used stays nobody's; its handlers of fork are gone with it.
 void inside_unused(const char* /*device*/) {
   Plugin plugin;
@@ -128,6 +167,8 @@ int main(int count, char** arguments) {
 #else
   if (name == "inside") inside(arguments[2]);
   if (name == "inside_with_work_left") inside_with_work_left(arguments[2]);
+  if (name == "inside_with_channels") inside_with_channels(arguments[2]);
+  if (name == "inside_with_a_client") inside_with_a_client(arguments[2]);
   if (name == "inside_unused") inside_unused(arguments[2]);
 #endif
   std::puts("done");

@@ -35,6 +35,14 @@ TEST_P(PluginWithTheLibraryInside, StaysForItsWork) {
 }
 TEST_P(Plugin, WithTheLibraryInTheExecutableGoes) { EXPECT_TRUE(works("plugin_outside", "outside")); }
 
+TEST(Plugins, WithoutADeviceStayForTheirChannels) {
+  if (const auto why = no_thread_locals_because(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_TRUE(ends_well("plugin_inside", {"inside_with_channels", "host:0"}));
+}
+TEST(Plugins, WithoutADeviceStayForTheirClients) {
+  if (const auto why = no_thread_locals_because(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_TRUE(ends_well("plugin_inside", {"inside_with_a_client", "host:0"}));
+}
 TEST(Plugins, WithAnUnusedLibraryGo) { EXPECT_TRUE(ends_well("plugin_inside", {"inside_unused", "host:0"})); }
 
 }  // namespace

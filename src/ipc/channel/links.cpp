@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/fork_mutex.hpp"
+#include "base/loaded_code.hpp"
 #include "base/never_ends.hpp"
 #include "device/segment_ends.hpp"
 #include "ipc/file_pairs.hpp"
@@ -72,6 +73,7 @@ void check_socket(const char* operation, int socket) {
 }
 
 std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window) {
+  keep_code_loaded();
   answer_for_segment_ends(&tell_of_end);
   answer_for_lent(lent_out);
   const auto end = [](Listed* link) {  // an inherited one stays in the set

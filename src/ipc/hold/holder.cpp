@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/forks.hpp"
+#include "base/loaded_code.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
 #include "ipc/own_failure.hpp"
@@ -207,8 +208,9 @@ struct Holder::State {
   }
 };
 
-Holder::Holder(const std::string& path, const HolderOptions& options)
-    : state_(std::make_unique<State>(path, options)) {}
+Holder::Holder(const std::string& path, const HolderOptions& options) : state_(std::make_unique<State>(path, options)) {
+  detail::keep_code_loaded();  // for the files that are closed under its lock
+}
 
 // A thread that only the parent has may have been changing an inherited one.
 Holder::~Holder() {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/library_thread.hpp"
+#include "base/loaded_code.hpp"
 #include "base/start_thread.hpp"
 #include "ipc/file_pairs.hpp"
 #include "ipc/own_failure.hpp"
@@ -53,6 +54,7 @@ Host::Host(const std::string& path, const ipc::ServerOptions& options, const Dir
 }
 
 void Host::start() {
+  keep_code_loaded();
   try {
     thread_ = start_thread([this] { run(); });
   } catch (const std::system_error& error) {
