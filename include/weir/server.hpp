@@ -77,7 +77,8 @@ class WEIR_API Server {
   [[nodiscard]] const std::string& path() const;     ///< as the constructor got it
 
   /// Serve nobody any more, and remove the socket. What clients hold stays valid until they give it back. Every other
-  /// call throws closed afterwards.
+  /// call throws closed afterwards. May be called by a failure sink on the thread that serves, also when that ends the
+  /// process: then what the server kept is leaked.
   void close() noexcept;
 
  private:

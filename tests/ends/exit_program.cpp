@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends itself in one of many ways with everything alive: exit_program <way> <device>.
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <latch>
@@ -13,7 +17,10 @@
 
 #include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
+#include "folder.hpp"
 #include "things.hpp"
+#include "weir/client.hpp"
+#include "weir/server.hpp"
 #include "weir/spi/stranger_fd.hpp"
 
 // How a process ends with everything alive is the subject here: the leak sanitizer shall not judge it.
@@ -108,6 +115,44 @@ int exit_in_a_host_function(const Device& device) {
   });
   stream.synchronize();
   std::abort();
+}
+
+// The server has no file left for what a client asks for, and its thread tells the failure sink.
+int exit_in_a_servers_thread(const Device& device) {
+  static const Folder folder;
+  static const struct Looks {
+    ~Looks() {
+      if (folder.files() != 0) std::abort();
+    }
+  } server_is_gone;
+  auto [waits, goes] = pipe_pair();
+  if (fork() == 0) {
+    goes.reset();
+    char byte;
+    (void)!read(waits.get(), &byte, 1);
+    try {
+      const ipc::Client client(folder / "server");
+    } catch (const Error&) {  // this process is gone
+    }
+    _exit(0);
+  }
+  fill_all_places(device);
+  static const ipc::Server server(folder / "server");
+  static rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  set_failure_sink([](const Failure&) noexcept {
+    static std::atomic_flag ends;
+    if (ends.test_and_set()) return;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    say_done();
+    std::exit(0);
+  });
+  const rlimit few{std::min<rlim_t>(limit.rlim_cur, 1024), limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+  static std::list<spi::UniqueFd> files;
+  while (files.empty() || files.back()) files.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  goes.reset();  // makes room for the connection
+  for (;;) pause();
 }
 
 // One handler from before the first use of the library, which so runs after everything that the library registered.
@@ -226,6 +271,7 @@ constexpr Way ways[] = {{"with_everything_alive", with_everything_alive},
                         {"while_others_work", while_others_work},
                         {"exit_in_another_thread", exit_in_another_thread},
                         {"exit_in_a_host_function", exit_in_a_host_function},
+                        {"exit_in_a_servers_thread", exit_in_a_servers_thread},
                         {"handlers_that_use_it", handlers_that_use_it},
                         {"early_handlers_that_drop_it", early_handlers_that_drop_it},
                         {"with_current_resources", with_current_resources},

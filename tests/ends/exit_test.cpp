@@ -29,6 +29,10 @@ TEST_P(Exit, WithWorkLetGoWhileItEnds) { EXPECT_TRUE(ends("with_work_let_go_at_e
 TEST_P(Exit, WhileOthersWork) { EXPECT_TRUE(ends("while_others_work")); }
 TEST_P(Exit, InAnotherThread) { EXPECT_TRUE(ends("exit_in_another_thread")); }
 TEST_P(Exit, InAHostFunction) { EXPECT_TRUE(ends("exit_in_a_host_function")); }
+TEST_P(Exit, InAServersThread) {
+  if (const auto why = no_forks_because(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_TRUE(ends("exit_in_a_servers_thread"));
+}
 TEST_P(Exit, WithHandlersThatUseIt) { EXPECT_TRUE(ends("handlers_that_use_it")); }
 TEST_P(Exit, WithEarlyHandlersThatDropIt) { EXPECT_TRUE(ends("early_handlers_that_drop_it")); }
 TEST_P(Exit, WithCurrentResources) { EXPECT_TRUE(ends("with_current_resources")); }

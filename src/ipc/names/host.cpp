@@ -69,6 +69,13 @@ Host::~Host() {
   listener_.remove();
 }
 
+void Host::leave_to_thread() noexcept {
+  ends_.store(true);
+  thread_.detach();
+  listener_.remove();
+  listener_.forget();
+}
+
 void Host::ring() noexcept { (void)files_.ring(); }
 
 // The child has neither the thread nor a part in the server.

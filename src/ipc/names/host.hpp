@@ -32,6 +32,11 @@ class Host {
   Host& operator=(const Host&) = delete;
   /// End the thread and the connections. Waits for what the thread does at the moment, and for no client.
   ~Host();
+  /// Return whether this is the thread that serves. It calls the failure sink, which may end the server or the process.
+  [[nodiscard]] bool is_here() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
+  /// For the thread that serves: serve nobody any more once the thread comes back, if it does. This object and what it
+  /// refers to stay for ever.
+  void leave_to_thread() noexcept;
   /// There are news.
   void ring() noexcept;
 

@@ -68,6 +68,7 @@ struct Server::State {
   Ledger ledger;
   std::mutex closing;          // of the pointer below
   std::unique_ptr<Host> host;  // none after close()
+  bool left = false;           // to the host's thread
 };
 
 Server::Server(const std::string& path, const ServerOptions& options)
@@ -83,7 +84,8 @@ Server& Server::operator=(Server&& other) noexcept {
 
 Server::~Server() {
   close();
-  if (state_ && state_->process != detail::fork_generation) (void)state_.release();  // only the parent has its thread
+  const bool keeps = state_ && (state_->left || state_->process != detail::fork_generation);
+  if (keeps) (void)state_.release();  // a thread may be using it, which only the parent has, or which is this one
 }
 
 std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream, Access asked) {
@@ -157,6 +159,10 @@ void Server::close() noexcept {
   {
     const std::scoped_lock lock(state_->closing);
     ended = std::move(state_->host);
+  }
+  if (ended && ended->is_here()) {  // it cannot wait for itself
+    ended.release()->leave_to_thread();
+    state_->left = true;
   }
   ended.reset();
   state_->directory.clear();
