@@ -91,11 +91,8 @@ struct Holder::State {
     if (inherited()) throw Error(Errc::unsupported, "ipc::Holder: the parent of this process has the holder");
   }
 
-  // The child's copies would keep writers and readers from noticing the holder's end, and its path from a new holder.
   void fork(spi::ForkMoment moment) noexcept {
-    if (moment != spi::ForkMoment::child) return;
-    bell.reset();
-    place.forget();
+    if (moment == spi::ForkMoment::child) bell.reset();
   }
 
   void accept() {

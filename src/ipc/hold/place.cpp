@@ -2,7 +2,6 @@
 #include "ipc/hold/place.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,13 +22,10 @@ namespace {
 }
 
 /// The lock's file stays there. If a holder removed it, two others could each have a lock of that name.
-spi::UniqueFd lock_path(const std::string& path) {
-  const std::string name = path + ".lock";
+spi::UniqueFd open_lock(const std::string& name) {
   spi::UniqueFd file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!file) fail("open", name);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
-  if (errno != EWOULDBLOCK) fail("flock", name);
-  throw Error(Errc::permission_denied, "holder: another holder serves '" + path + "'");
+  return file;
 }
 
 void remove_old(const std::string& path, const sockaddr_un& address) {
@@ -55,7 +51,11 @@ void remove_old(const std::string& path, const sockaddr_un& address) {
 
 Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   const sockaddr_un address = address_of("holder", path_);
-  lock_ = lock_path(path_);
+  const std::string lock = path_ + ".lock";
+  if (!lock_.emplace(open_lock(lock)).take()) {
+    if (errno != EWOULDBLOCK) fail("flock", lock);
+    throw Error(Errc::permission_denied, "holder: another holder serves '" + path_ + "'");
+  }
   remove_old(path_, address);
   socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_) fail("socket for", path_);

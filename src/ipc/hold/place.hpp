@@ -4,8 +4,11 @@
 
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
 
+#include "ipc/file_lock.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::hold {
@@ -20,16 +23,19 @@ class Place {
   Place& operator=(const Place&) = delete;
   ~Place();  ///< removes the socket, unless another file is there by now
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
-  /// In a forked child: the path is the parent's.
-  void forget() noexcept {
-    socket_.reset();
-    lock_.reset();
-  }
 
  private:
+  friend class spi::ForkLink;
+  // The child's copy would keep writers and readers from noticing the holder's end. The path is the parent's.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::child) socket_.reset();
+  }
+
   const std::string path_;
-  spi::UniqueFd lock_, socket_;
-  struct stat made_ {};  // the socket's file
+  std::optional<FileLock> lock_;
+  spi::UniqueFd socket_;
+  struct stat made_ {};        // the socket's file
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 
 }  // namespace weir::detail::hold

@@ -2,7 +2,6 @@
 #include "ipc/names/address.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include <ctime>
 #include <utility>
 
+#include "ipc/file_lock.hpp"
 #include "ipc/peer.hpp"
 #include "weir/error.hpp"
 
@@ -43,20 +43,23 @@ std::string path_for_now(const std::string& path) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
-// Lock the path's folder. Whoever replaces the socket of a dead server holds this lock, so that nobody removes the
-// socket that another process has put there meanwhile. Waits for others, but not for long.
-spi::UniqueFd lock_folder(const std::string& path) {
+spi::UniqueFd open_folder(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
   spi::UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file) fail(path, "open of its folder", errno);
+  return file;
+}
+
+// Whoever replaces the socket of a dead server holds the lock of the path's folder, so that nobody removes the socket
+// that another process has put there meanwhile. Waits for others, but not for long.
+void take(FileLock& folder, const std::string& path) {
   constexpr int rounds = 100;
   constexpr timespec pause{0, 10'000'000};
-  for (int round = 0; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++round) {
+  for (int round = 0; !folder.take(); ++round) {
     if (errno != EINTR && (errno != EWOULDBLOCK || round == rounds)) fail(path, "flock of its folder", errno);
     (void)::nanosleep(&pause, nullptr);
   }
-  return file;
 }
 
 // A socket whose server died is in the way, and nothing else is removed.
@@ -89,7 +92,8 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
     if (error != 0) fail(path, call, error);
     if (::link(now.c_str(), path.c_str()) != 0) {
       if (errno != EEXIST) fail(path, "link", errno);
-      const auto lock = lock_folder(path);
+      FileLock folder(open_folder(path));
+      take(folder, path);
       remove_dead(path, address);
       if (::link(now.c_str(), path.c_str()) != 0)
         fail(path, "another server has started: link", errno == EEXIST ? EADDRINUSE : errno);

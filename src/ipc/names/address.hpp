@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ipc/channel/deadline.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::names {
@@ -19,15 +20,21 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
-  /// In a forked child: the file is the parent's.
-  void forget() noexcept { socket_.reset(); }
-  void remove() noexcept;  ///< the path; it must not have been forgotten
+  void forget() noexcept { socket_.reset(); }  ///< listen no more
+  void remove() noexcept;                      ///< the path
 
  private:
+  friend class spi::ForkLink;
+  // The child's copy would let clients connect to a server that is gone. The path is the parent's.
+  void fork(spi::ForkMoment moment) noexcept {
+    if (moment == spi::ForkMoment::child) forget();
+  }
+
   const std::string path_;
   spi::UniqueFd socket_;
   dev_t device_ = 0;
   ino_t file_ = 0;
+  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };
 
 /// Connect to the listener at a path. The socket does not block. Throws peer_gone when nobody listens there,

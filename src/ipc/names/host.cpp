@@ -80,9 +80,7 @@ void Host::ring() noexcept { (void)files_.ring(); }
 
 // The child has neither the thread nor a part in the server.
 void Host::fork(spi::ForkMoment moment) noexcept {
-  if (moment != spi::ForkMoment::child) return;
-  listener_.forget();
-  files_.reset();
+  if (moment == spi::ForkMoment::child) files_.reset();
 }
 
 void Host::run() noexcept {

@@ -34,6 +34,7 @@ constexpr Code of_unlink[] = {{EROFS, "whoever replaces the server removes it"}}
 constexpr Code of_lstat[] = {{ENOMEM}};
 constexpr Code of_open[] = {{EMFILE}, {ENFILE}, {ENOMEM}};
 constexpr Code of_flock[] = {{EINTR, again}, {ENOLCK}};
+constexpr Code of_unlock[] = {{ENOLCK, "the close that follows unlocks the file"}};
 constexpr Code of_random[] = {{ENOSYS}};
 
 void tell(const char* call, const char* path) {
@@ -91,7 +92,10 @@ int __wrap_open(const char* path, int flags, ...) {
   return refuse("open", of_open) ? -1 : __real_open(path, flags, mode);
 }
 int __real_flock(int, int);
-int __wrap_flock(int fd, int operation) { return refuse("flock", of_flock) ? -1 : __real_flock(fd, operation); }
+int __wrap_flock(int fd, int operation) {
+  const bool refused = operation == LOCK_UN ? refuse("flock", of_unlock) : refuse("flock", of_flock);
+  return refused ? -1 : __real_flock(fd, operation);
+}
 ssize_t __real_getrandom(void*, std::size_t, unsigned);
 ssize_t __wrap_getrandom(void* data, std::size_t bytes, unsigned flags) {
   return refuse("getrandom", of_random) ? -1 : __real_getrandom(data, bytes, flags);
