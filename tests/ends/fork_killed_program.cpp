@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "busy_pipe.hpp"
@@ -16,7 +17,10 @@
 #include "forking.hpp"
 #include "weir/channel.hpp"
 #include "weir/client.hpp"
+#include "weir/held_set.hpp"
+#include "weir/holder.hpp"
 #include "weir/ipc.hpp"
+#include "weir/pool.hpp"
 #include "weir/server.hpp"
 
 namespace weir::test {
@@ -133,6 +137,37 @@ void exporters() {
   require(ready.wait(limit) == WaitStatus::lost, "the importer notices");
 }
 
+// What a holder keeps is given back although the child has had a copy.
+void holders() {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  const Folder folder;
+  Killed killed([&](const auto& die) {
+    ipc::Holder holder(folder / "holder");
+    std::thread([&] { holder.run(); }).detach();
+    die();
+  });
+  const Stream stream(host_device());
+  const PoolPtr pool =
+      make_pool(host_device(),
+                {.limit = bytes, .segment_bytes = bytes, .patience = std::chrono::milliseconds{1}, .exportable = true});
+  std::optional<ipc::SetWriter> writer;
+  require_soon("a holder", [&] {
+    try {
+      writer.emplace(folder / "holder", "set");
+    } catch (const Error&) {  // not yet
+    }
+    return writer.has_value();
+  });
+  {
+    const Tensor tensor(pool->allocate(bytes, stream), Layout::compact(u8, {bytes}));
+    writer->add("tensor", tensor, stream);
+    writer->commit(limit);
+  }
+  require(!pool->try_allocate(bytes, stream), "the holder has the memory");
+  killed.kill();
+  require_soon("the memory is back", [&] { return pool->try_allocate(bytes, stream).has_value(); });
+}
+
 }  // namespace
 }  // namespace weir::test
 
@@ -140,6 +175,7 @@ int main() {
   weir::test::clients();
   weir::test::servers();
   weir::test::channels();
+  weir::test::holders();
   weir::test::exporters();
   weir::test::say_done();
   return 0;

@@ -18,6 +18,7 @@
 
 #include "base/forks.hpp"
 #include "base/loaded_code.hpp"
+#include "ipc/hold/kept_file.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
 #include "ipc/own_failure.hpp"
@@ -32,12 +33,10 @@ namespace weir::ipc {
 namespace {
 
 using namespace detail::hold;
-using File = spi::StrangerFd;
-
 struct Client {
-  Client(detail::ConnectedSocket from, Session<File> with) : socket(std::move(from)), session(std::move(with)) {}
+  Client(detail::ConnectedSocket from, Session<KeptFile> with) : socket(std::move(from)), session(std::move(with)) {}
   detail::OwnSocket socket;
-  Session<File> session;
+  Session<KeptFile> session;
   bool jammed = false;  // the system has no room for more files on their way
 };
 
@@ -77,7 +76,7 @@ struct Holder::State {
   const HolderOptions options;
   const std::uint32_t process = detail::fork_generation;
   mutable std::mutex mutex;  // of what follows; not held while the thread waits
-  Store<File> store;
+  Store<KeptFile> store;
   std::list<Client> clients;
   spi::UniqueFd bell;  // rings once stop() was called
   Place place;
@@ -110,9 +109,9 @@ struct Holder::State {
     // One more than the limit, so that somebody learns why.
     if (clients.size() > options.connections) return;
     if (clients.size() == options.connections)
-      clients.emplace_back(std::move(client), Session<File>(store, Refused{Why::connections, options.connections}));
+      clients.emplace_back(std::move(client), Session<KeptFile>(store, Refused{Why::connections, options.connections}));
     else
-      clients.emplace_back(std::move(client), Session<File>(store));
+      clients.emplace_back(std::move(client), Session<KeptFile>(store));
   }
 
   /// Report the exception that is being handled, unless it is the client's doing.
@@ -123,7 +122,7 @@ struct Holder::State {
 
   /// Return false when the client is to be cut off.
   bool receive(Client& client) {
-    std::vector<File> files;
+    std::vector<spi::StrangerFd> files;
     files.reserve(detail::most_sent_files);
     const auto arrival = detail::receive_packet(client.socket.get(), packet, files);
     if (arrival.error == EAGAIN || arrival.error == EINTR) return true;
@@ -132,7 +131,9 @@ struct Holder::State {
       if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);
       const auto bytes = Bytes(packet).first(static_cast<std::size_t>(arrival.bytes));
       if (arrival.cut && !arrival.files_lost) detail::hold::violated("a packet is too large");
-      client.session.receive(bytes, std::move(files), arrival.files_lost);
+      std::vector<KeptFile> kept;
+      for (spi::StrangerFd& file : files) kept.emplace_back(std::move(file));
+      client.session.receive(bytes, std::move(kept), arrival.files_lost);
       return true;
     } catch (...) {  // it broke the protocol, or there is no memory for what it wants
       return cut_off();
@@ -141,10 +142,10 @@ struct Holder::State {
 
   bool send(Client& client) {
     try {
-      std::vector<const File*> files;
+      std::vector<const KeptFile*> files;
       client.session.compose(outgoing, files);
       std::vector<int> numbers;
-      for (const File* file : files) numbers.push_back(file->get());
+      for (const KeptFile* file : files) numbers.push_back(file->get());
       const auto count = detail::send_packet(client.socket.get(), outgoing, numbers, false);
       client.jammed = count < 0 && errno == ETOOMANYREFS;
       if (count < 0 && (errno == EAGAIN || client.jammed)) return true;
