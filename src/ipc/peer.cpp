@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/peer.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -36,7 +37,18 @@ int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& 
     const timeval limit{left / 1000, left % 1000 * 1000};
     if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail_socket("setsockopt", errno);
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
-    if (errno != EINTR) return errno;
+    const bool early = errno == EAGAIN && !deadline.over();  // the longest limit is shorter than some deadlines
+    if (errno != EINTR && !early) return errno;
+  }
+}
+
+bool wait_for(int socket, short events, const channel::Deadline& deadline) {
+  for (;;) {
+    pollfd entry{socket, events, 0};
+    const int count = ::poll(&entry, 1, deadline.milliseconds());
+    if (count > 0) return true;
+    if (count == 0 && deadline.over()) return false;
+    if (count < 0 && errno != EINTR) fail_socket("poll", errno);
   }
 }
 

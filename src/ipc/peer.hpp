@@ -24,6 +24,9 @@ namespace weir::detail {
 /// `deadline`. Return 0 or the error of connect: EAGAIN when the time is over.
 [[nodiscard]] int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& deadline);
 
+/// Wait until one of `events` has come. Return false when the time is over.
+[[nodiscard]] bool wait_for(int socket, short events, const channel::Deadline& deadline);
+
 /// Return the user of the process at the other end, or of the one that made this pair of sockets; nothing if the kernel
 /// does not say.
 [[nodiscard]] std::optional<uid_t> user_of(int socket) noexcept;

@@ -12,6 +12,7 @@
 
 #include "ipc/channel/deadline.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "ipc/wire.hpp"
 #include "weir/error.hpp"
 #include "weir/ipc.hpp"
@@ -37,15 +38,8 @@ bool sends_packets(int socket) {
 }
 
 void wait_readable(int socket, const detail::channel::Deadline& deadline) {
-  for (;;) {
-    pollfd entry{socket, POLLIN, 0};
-    const int count = ::poll(&entry, 1, deadline.milliseconds());
-    if (count > 0) return;
-    if (count == 0 && deadline.milliseconds() == 0)
-      throw Error(Errc::timed_out, "receive: no descriptor arrived in time");
-    if (count == 0) continue;
-    if (errno != EINTR) detail::fail_socket("poll", errno);
-  }
+  if (!detail::wait_for(socket, POLLIN, deadline))
+    throw Error(Errc::timed_out, "receive: no descriptor arrived in time");
 }
 
 std::vector<spi::UniqueFd> release(Files& files) {

@@ -13,10 +13,13 @@ void Deadline::check(const char* why) const {
   if (over()) throw Error(Errc::timed_out, std::string("ipc::Channel: ") + why);
 }
 
+std::chrono::milliseconds Deadline::left() const noexcept {
+  if (endless_) return std::chrono::milliseconds{-1};
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()), std::chrono::milliseconds{0});
+}
+
 int Deadline::milliseconds() const noexcept {
-  if (endless_) return -1;
-  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, 1 << 30));
+  return static_cast<int>(std::min<std::int64_t>(left().count(), 1 << 30));
 }
 
 }  // namespace weir::detail::channel

@@ -17,7 +17,9 @@ class Deadline {
   [[nodiscard]] bool over() const noexcept { return !endless_ && Clock::now() >= at_; }
   /// Throw timed_out, with the reason `why`, if the moment has passed.
   void check(const char* why) const;
-  /// Return the rest as poll() takes it.
+  /// Return the rest as calls with a time limit take it: rounded up, and negative for no limit.
+  [[nodiscard]] std::chrono::milliseconds left() const noexcept;
+  /// Return the rest as poll() takes it. That may be less than the rest.
   [[nodiscard]] int milliseconds() const noexcept;
 
  private:

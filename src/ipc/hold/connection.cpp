@@ -25,13 +25,7 @@ namespace {
 }
 
 void wait(int socket, short events, const Deadline& deadline, const std::string& path) {
-  for (;;) {
-    pollfd entry{socket, events, 0};
-    const int count = ::poll(&entry, 1, deadline.milliseconds());
-    if (count > 0) return;
-    if (count == 0) time_out(path);
-    if (errno != EINTR) fail_socket("poll", errno);
-  }
+  if (!wait_for(socket, events, deadline)) time_out(path);
 }
 
 spi::UniqueFd connect_to(const std::string& path, const Deadline& deadline) {

@@ -12,6 +12,7 @@
 #include "ipc/names/address.hpp"
 #include "ipc/names/packet.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail::names {
@@ -116,10 +117,8 @@ Answer Conversation::hear(const channel::Deadline& deadline) {
 }
 
 void Conversation::await(short events, const channel::Deadline& deadline) const {
-  pollfd entry{socket_.get(), events, 0};
-  const int count = ::poll(&entry, 1, deadline.milliseconds());
-  if (count < 0 && errno != EINTR) fail_socket("poll", errno);
-  if (count == 0) throw Error(Errc::timed_out, "ipc::Client: the server did not answer in time");
+  if (!wait_for(socket_.get(), events, deadline))
+    throw Error(Errc::timed_out, "ipc::Client: the server did not answer in time");
 }
 
 }  // namespace weir::detail::names

@@ -110,7 +110,8 @@ int Host::milliseconds_to_wait() const noexcept {
   auto first = channel::Clock::time_point::max();
   if (!accepts_) first = accepts_again_;
   for (const auto& [file, visitor] : visitors_) {
-    if (!visitor->session().greeted()) first = std::min(first, visitor->must_greet_by());
+    const auto& deadline = visitor->must_greet_by();
+    if (!visitor->session().greeted() && !deadline.endless()) first = std::min(first, deadline.at());
   }
   if (first == channel::Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - channel::Clock::now());
@@ -118,10 +119,9 @@ int Host::milliseconds_to_wait() const noexcept {
 }
 
 void Host::end_silent() noexcept {
-  const auto now = channel::Clock::now();
   for (auto at = visitors_.begin(); at != visitors_.end();) {
     const Visitor& visitor = *at->second;
-    at = visitor.session().greeted() || now < visitor.must_greet_by() ? std::next(at) : end(at);
+    at = !visitor.session().greeted() && visitor.must_greet_by().over() ? end(at) : std::next(at);
   }
 }
 
@@ -200,7 +200,7 @@ void Host::admit(ConnectedSocket socket) {
   try {
     auto visitor =
         std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
-                                  channel::Clock::now() + options_.patience);
+                                  channel::Deadline(options_.patience));
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));
   } catch (...) {

@@ -15,7 +15,7 @@ namespace weir::detail::names {
 /// Never waits. Has at most one packet that the client has not taken, and reads nothing before it is gone.
 class Visitor {
  public:
-  Visitor(ConnectedSocket socket, const Session& session, channel::Clock::time_point must_greet_by) noexcept
+  Visitor(ConnectedSocket socket, const Session& session, const channel::Deadline& must_greet_by) noexcept
       : socket_(std::move(socket)), session_(session), must_greet_by_(must_greet_by) {}
   ~Visitor();
   Visitor(const Visitor&) = delete;
@@ -28,7 +28,7 @@ class Visitor {
 
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   [[nodiscard]] const Session& session() const noexcept { return session_; }
-  [[nodiscard]] channel::Clock::time_point must_greet_by() const noexcept { return must_greet_by_; }
+  [[nodiscard]] const channel::Deadline& must_greet_by() const noexcept { return must_greet_by_; }
 
  private:
   [[nodiscard]] bool read_one();
@@ -38,7 +38,7 @@ class Visitor {
 
   OwnSocket socket_;
   Session session_;
-  const channel::Clock::time_point must_greet_by_;
+  const channel::Deadline must_greet_by_;
   std::shared_ptr<channel::Link> link_;
   Packet outgoing_;     // not empty: the socket has not taken it
   spi::UniqueFd file_;  // beside it

@@ -9,13 +9,6 @@
 #include "weir/ring.hpp"
 
 namespace weir::ipc {
-namespace {
-
-std::chrono::milliseconds left(const detail::channel::Deadline& deadline) {
-  return std::chrono::milliseconds{deadline.milliseconds()};
-}
-
-}  // namespace
 
 Tensor Frame::tensor() const {
   if (!layout)
@@ -54,7 +47,7 @@ void RingConsumer::open(const Stream& stream, std::chrono::milliseconds timeout)
 Frame RingConsumer::next(const Stream& stream, std::chrono::milliseconds timeout) {
   const detail::channel::Deadline deadline(timeout);
   open(stream, timeout);
-  Parcel parcel = channel_.receive(stream, left(deadline));
+  Parcel parcel = channel_.receive(stream, deadline.left());
   try {
     Frame frame{.buffer = std::move(parcel.buffer), .layout = layout_};
     frame.sequence = detail::ring::take_sequence(parcel.payload);

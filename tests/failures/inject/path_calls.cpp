@@ -59,6 +59,10 @@ int __real_listen(int, int);
 int __wrap_listen(int fd, int backlog) { return refuse("listen", of_listen) ? -1 : __real_listen(fd, backlog); }
 int __real_connect(int, const sockaddr*, socklen_t);
 int __wrap_connect(int fd, const sockaddr* address, socklen_t size) {
+  if (weir::test::ends_early()) {
+    errno = EAGAIN;
+    return -1;
+  }
   return refuse("connect", of_connect) ? -1 : __real_connect(fd, address, size);
 }
 int __real_accept4(int, sockaddr*, socklen_t*, int);

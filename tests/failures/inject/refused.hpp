@@ -17,5 +17,7 @@ struct Code {
 int refused(const char* call, std::span<const Code> codes);
 /// Whether this call fails now, with errno set.
 bool refuse(const char* call, std::span<const Code> codes);
+/// Whether this call, which has a time limit, is one of those that `ended_early` counts. Counts it.
+bool ends_early();
 
 }  // namespace weir::test

@@ -222,6 +222,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void* value, socklen_t 
 }
 int __real_poll(pollfd*, nfds_t, int);
 int __wrap_poll(pollfd* entries, nfds_t count, int timeout) {
+  if (timeout == 1 << 30 && weir::test::ends_early()) return 0;
   return refuse("poll", of_poll) ? -1 : __real_poll(entries, count, timeout);
 }
 ssize_t __real_send(int, const void*, std::size_t, int);
@@ -281,6 +282,15 @@ bool refuse(const char* call, std::span<const Code> codes) {
   const int error = refused(call, codes);
   if (error != 0) errno = error;
   return error != 0;
+}
+
+std::atomic<int> ended_early{0};
+
+bool ends_early() {
+  for (int left = ended_early; left > 0;) {
+    if (ended_early.compare_exchange_weak(left, left - 1)) return true;
+  }
+  return false;
 }
 
 bool threads_ended() {

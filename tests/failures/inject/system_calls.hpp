@@ -32,6 +32,10 @@ class FailingSystemCalls final : public Injector {
 using PathCall = void(const char* call, const char* path);
 extern std::atomic<PathCall*> before_path_call;
 
+/// So many of the next connects of weir, and of the next polls to which it gives the longest limit that it gives one,
+/// end at once, as if their limit had passed.
+extern std::atomic<int> ended_early;
+
 /// Wait until no thread that weir started is left, or what it owned.
 bool threads_ended();
 

@@ -19,6 +19,7 @@ TEST(DeadlineOfChannels, WhatTheClockCannotCountIsEndless) {
     const Deadline deadline(timeout);
     EXPECT_TRUE(deadline.endless()) << timeout.count();
     EXPECT_EQ(deadline.milliseconds(), -1) << timeout.count();
+    EXPECT_EQ(deadline.left(), milliseconds(-1)) << timeout.count();
     EXPECT_NO_THROW(deadline.check("late"));
   }
 }
@@ -27,12 +28,14 @@ TEST(DeadlineOfChannels, TheLongestThatItCountsFitsPoll) {
   const Deadline deadline{std::chrono::duration_cast<milliseconds>(std::chrono::years(99))};
   EXPECT_FALSE(deadline.endless());
   EXPECT_EQ(deadline.milliseconds(), 1 << 30);
+  EXPECT_GT(deadline.left(), std::chrono::years(98));
   EXPECT_NO_THROW(deadline.check("late"));
 }
 
 TEST(DeadlineOfChannels, NoTimeIsOverAtOnce) {
   const Deadline deadline(milliseconds{0});
   EXPECT_EQ(deadline.milliseconds(), 0);
+  EXPECT_EQ(deadline.left(), milliseconds(0));
   EXPECT_ERROR(deadline.check("late"), Errc::timed_out, "late");
 }
 

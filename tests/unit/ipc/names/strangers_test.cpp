@@ -135,6 +135,20 @@ TEST_F(NamesStrangers, ThatSayNothingAreSentAway) {
   nobody_is_left();
 }
 
+TEST_F(NamesStrangers, HaveAsLongAsTheClockCannotCount) {
+  for (const std::chrono::milliseconds patience :
+       {std::chrono::milliseconds::max(),
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::years(291)),
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::years(99))}) {
+    serve({.patience = patience});
+    Stranger silent(path);
+    expect_service();
+    silent.greet();
+    EXPECT_TRUE(silent.say(GetTensor{1, "b"})) << patience.count();
+    EXPECT_TRUE(silent.hear()) << patience.count();
+  }
+}
+
 TEST_F(NamesStrangers, ThatHaveGreetedMayBeSilent) {
   serve({.patience = 20ms});
   Stranger silent(path);
