@@ -14,6 +14,7 @@
 #include "judged_vulkan.hpp"
 #include "modelled_driver.hpp"
 #include "same_gpu.hpp"
+#include "settle.hpp"
 #include "sink.hpp"
 #include "stack.hpp"
 #include "summary.hpp"
@@ -135,6 +136,7 @@ int main(int argc, char** argv) {
   testing::UnitTest::GetInstance()->listeners().Append(new Observer);
   testing::AddGlobalTestEnvironment(new Summary);
   const int result = RUN_ALL_TESTS();
+  await_threads();  // streams of the last tests may still end, and drivers and their models end with the process
   const std::size_t wrong =
       count_missing() + count_late_reports() + count_late_violations() + count_validation_errors();
   return result != 0 || wrong != 0 ? 1 : 0;

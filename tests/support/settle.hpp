@@ -8,4 +8,8 @@ namespace weir::test {
 /// what its end closes.
 void await_releases();
 
+/// Wait until the library's threads have run out of work and have ended, but not for long: some tests leave streams that
+/// stand still.
+void await_threads();
+
 }  // namespace weir::test

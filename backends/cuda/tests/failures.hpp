@@ -25,6 +25,7 @@ class Failures : public CudaTest {
     if (!fail_ || !live_ || !calls_) GTEST_SKIP() << "real drivers do not fail on demand";
     (void)test::take_reports();
     test::await_releases();  // of earlier tests: a refused allocation would find room in them
+    test::await_threads();   // their calls of the driver would be the ones that fail
   }
   void TearDown() override {
     if (fail_) fail_("", 0, 0);
