@@ -45,7 +45,7 @@ class WEIR_API Error : public std::system_error {
   /// Make an error of a driver or the operating system, with their code.
   Error(std::error_code native, const std::string& message);
   Error(const Error&) noexcept = default;  ///< so is a move, after which the error still says what it said
-  Error& operator=(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;  ///< likewise
   ~Error() override = default;
   [[nodiscard]] const char* what() const noexcept override;  ///< the message, as it was given
 
@@ -77,7 +77,7 @@ class WEIR_API OutOfMemory : public std::bad_alloc {
   /// Make the message of `what()` from the figures.
   explicit OutOfMemory(Shortage shortage);
   OutOfMemory(const OutOfMemory&) noexcept = default;  ///< so is a move, after which the error still says what it said
-  OutOfMemory& operator=(const OutOfMemory&) noexcept = default;
+  OutOfMemory& operator=(const OutOfMemory&) noexcept = default;  ///< likewise
   ~OutOfMemory() override = default;
   [[nodiscard]] const char* what() const noexcept override;  ///< one line with every known figure
   [[nodiscard]] const Shortage& shortage() const noexcept;   ///< the figures, valid as long as the exception
