@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for graphs: what is allocated and given back while a stream is being captured.
+#include <array>
 #include <future>
 #include <optional>
 #include <thread>
@@ -111,6 +112,35 @@ TEST_F(AllocatorGraphs, ACapturedStreamUsesItsMemoryAgain) {
   allocator.deallocate(stream(), address);
   await_live(memory, 1);
   EXPECT_EQ(allocator.live(), 1U) << "what is not given back outlives the graph";
+}
+
+TEST_F(AllocatorGraphs, MemoryThatComesAgainIsAligned) {
+  constexpr std::size_t bytes = 4096, alignment = page / 2;
+  const auto memory = pool();
+  cuda::Allocator allocator(memory);
+  Capture capture(stream());
+  std::array<void*, 3> used{};
+  for (void*& address : used) address = allocator.allocate(stream(), bytes);
+  for (void* address : used) allocator.deallocate(stream(), address);
+  for (int i = 0; i < 3; ++i) {
+    void* const address = allocator.allocate(stream(), bytes, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % alignment, 0U);
+  }
+  EXPECT_CU(api().GraphDestroy(capture.end()));
+}
+
+// Its handle is that of another stream in each thread, and the capture may have more than one of them.
+TEST_F(AllocatorGraphs, MemoryOfThePerThreadStreamIsNotUsedAgain) {
+  const auto memory = pool();
+  cuda::Allocator allocator(memory);
+  Capture capture(CU_STREAM_PER_THREAD);
+  void* const address = allocator.allocate(CU_STREAM_PER_THREAD, page);
+  allocator.deallocate(CU_STREAM_PER_THREAD, address);
+  void* const other = allocator.allocate(CU_STREAM_PER_THREAD, page);
+  EXPECT_NE(other, address);
+  allocator.deallocate(CU_STREAM_PER_THREAD, other);
+  EXPECT_CU(api().GraphDestroy(capture.end()));
+  await_live(memory, 0);
 }
 
 TEST_F(AllocatorGraphs, AnotherGraphGetsOtherMemory) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@
 namespace weir::cuda_test {
 namespace {
 
+using namespace std::chrono_literals;
 using test::take_reports;
 
 TEST_F(Allocators, AStreamGetsItsOwnAgainWithoutWaiting) {
@@ -229,6 +231,26 @@ TEST_F(Allocators, ItsEndClosesWhatIsLeft) {
     EXPECT_EQ(memory->stats().live_buffers, 10U);
   }
   EXPECT_EQ(memory->stats().live_buffers, 0U);
+}
+
+// Other memory of the stream got a point of its own before. What came later is known of by its end alone.
+TEST_F(Allocators, WhatItsEndClosesIsUsedAfterItsStream) {
+  const auto memory = pool(2 * page);
+  const NativeStream native;
+  const Stream own(gpu()), other(gpu());
+  std::optional<cuda::Allocator> allocator(memory);
+  (void)allocator->allocate(native.get(), page);
+  allocator->deallocate(native.get(), allocator->allocate(native.get(), page));
+  const Buffer second = memory->allocate(page, own);
+  Busy busy(native.get());
+  allocator.reset();
+  std::optional<Buffer> first = memory->try_allocate(page, other);
+  if (first) {
+    first->fill(std::byte{1}, other);
+    EXPECT_EQ(other.synchronize(20ms), WaitStatus::timeout) << "the stream may still use it";
+  }
+  busy.release();
+  other.synchronize();
 }
 
 TEST_F(Allocators, OtherMemoryIsRefused) {

@@ -118,6 +118,29 @@ TEST_P(BlockingFrees, AreNotMissedByWhoAllocatesAsMuchAgain) {
   await_free(address);
 }
 
+TEST_P(BlockingFrees, AreNotTakenForMemoryOfAnotherKindOrDevice) {
+  const Stream held = given_out(), stream(gpu());
+  Gate gate;
+  gate.hold(held);
+  const CUdeviceptr address = close_one();
+  resource_->trim(0);
+  ASSERT_TRUE(is_there(address));
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::managed}) {
+    if (kind == GetParam() || !gpu().find(kind)) continue;
+    const Buffer other = make_resource(gpu(), kind)->allocate(size, stream);
+    EXPECT_NE(other.device_address(), address) << to_string(kind);
+    EXPECT_EQ(other.host_data() != nullptr, kind != MemoryKind::device) << to_string(kind);
+  }
+  for (const Device& device : devices()) {
+    if (device.backend() != "cuda" || device == gpu() || !device.find(GetParam())) continue;
+    EXPECT_NE(make_resource(device, GetParam())->allocate(size, Stream(device)).device_address(), address)
+        << device.id();
+  }
+  gate.open();
+  held.synchronize();
+  await_free(address);
+}
+
 // A wait that comes to nothing.
 TEST_P(BlockingFrees, GoOnAfterAWaitForWhatHasPassed) {
   const Stream stream = given_out();

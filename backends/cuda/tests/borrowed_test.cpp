@@ -230,6 +230,29 @@ TEST_P(Borrowed, MemoryOutlivesTheHandle) {
   EXPECT_BYTES(seen, pattern(size, 5));
 }
 
+using HostBytes = CudaTest;
+
+// weir put nothing on the stream, so that only the driver knows of its work.
+TEST_F(HostBytes, WaitForWorkThatOnlyTheDriverKnowsOf) {
+  const Stream own(gpu());
+  Buffer buffer = cuda::make_pinned_resource(gpu())->allocate(8, own);
+  const Bytes ones = repeat(8, 1), twos = repeat(8, 2);
+  {
+    Gate gate;
+    gate.hold(own);
+    buffer.copy_from(ones, own);  // makes the staging memory, which the driver may refuse to do beside a kernel
+  }
+  own.synchronize();
+  const NativeStream native;
+  Busy busy(native.get());
+  const Stream borrowed = cuda::borrow(gpu(), native.get());
+  buffer.copy_from(twos, borrowed);
+  EXPECT_EQ(buffer.host_data()[7], std::byte{1});
+  busy.release();
+  borrowed.synchronize();
+  EXPECT_EQ(buffer.host_data()[7], std::byte{2});
+}
+
 using LeasedMemory = CudaTest;
 
 // The buffer is another process's in the end, when the application's stream is long gone.

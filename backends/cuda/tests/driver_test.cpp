@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cuda/errors.hpp"
 #include "expect.hpp"
@@ -14,12 +16,24 @@ namespace weir::cuda_test {
 namespace {
 
 TEST(Errors, PortableConditions) {
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_OUT_OF_MEMORY), Errc::out_of_memory);
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_ILLEGAL_ADDRESS), Errc::device_lost);
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_ECC_UNCORRECTABLE), Errc::device_lost);
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_LAUNCH_FAILED), Errc::device_lost);
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_NOT_SUPPORTED), Errc::unsupported);
-  EXPECT_EQ(cuda::code_of(CUDA_ERROR_INVALID_VALUE), Errc::invalid_argument);
+  const std::pair<Errc, std::vector<CUresult>> conditions[] = {
+      {Errc::out_of_memory, {CUDA_ERROR_OUT_OF_MEMORY}},
+      {Errc::invalid_argument,
+       {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE}},
+      {Errc::unsupported,
+       {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+        CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, CUDA_ERROR_CAPTURED_EVENT}},
+      {Errc::incompatible,
+       {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
+        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED}},
+      {Errc::permission_denied, {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_OPERATING_SYSTEM}},
+      {Errc::timed_out, {CUDA_ERROR_TIMEOUT}},
+      {Errc::device_lost,
+       {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_NOT_INITIALIZED,
+        CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_SYSTEM_NOT_READY, CUDA_ERROR_UNKNOWN}}};
+  for (const auto& [condition, results] : conditions) {
+    for (const CUresult result : results) EXPECT_EQ(cuda::code_of(result), condition) << result;
+  }
   EXPECT_NE(cuda::code_of(CUDA_ERROR_NO_DEVICE), Errc::device_lost);
   EXPECT_STREQ(cuda::category().name(), "cuda");
 }

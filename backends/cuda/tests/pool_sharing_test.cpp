@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools of the driver between processes, in the driver's own form.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <map>
 
 #include "bytes.hpp"
 #include "expect.hpp"
@@ -50,6 +54,16 @@ class PoolSharing : public CudaTest {
     ipc::send(child.socket(), {bytes, std::move(files)});
   }
 
+  /// The files that are open, and the flags of each.
+  static std::map<int, int> file_flags() {
+    std::map<int, int> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const int file = std::stoi(entry.path().filename());
+      const int flags = ::fcntl(file, F_GETFD);
+      if (flags >= 0) found.emplace(file, flags);
+    }
+    return found;
+  }
   /// Pools that the model has not seen end.
   static long pools() {
     char text[2000];
@@ -117,6 +131,32 @@ TEST_F(PoolSharing, FilesThatNameNoPoolAreRefused) {
   EXPECT_ERROR(cuda::ImportedPool(host_device(), cuda::export_pool(resource)), Errc::incompatible,
                "is not a CUDA device");
   EXPECT_FDS(before);
+}
+
+// Programs that this one starts must not get the memory.
+TEST_F(PoolSharing, ItsFilesAreClosedOnExec) {
+  const auto before = file_flags();
+  const auto shared = cuda::make_async_resource(gpu(), {.exportable = true});
+  const spi::UniqueFd file = cuda::export_pool(shared);
+  EXPECT_NE(file_flags().at(file.get()) & FD_CLOEXEC, 0);
+  for (const auto& [opened, flags] : file_flags()) {
+    EXPECT_TRUE(before.contains(opened) || (flags & FD_CLOEXEC) != 0) << opened;
+  }
+}
+
+// In one process, which the model allows.
+TEST_F(PoolSharing, TheMemoryOfOneDeviceIsNotOpenedOnAnother) {
+  if (!test::find_in_model("fake_cuda_live")) GTEST_SKIP() << "real drivers import a pool in other processes only";
+  const auto all = devices();
+  if (std::ranges::count(all, "cuda", &Device::backend) < 2) GTEST_SKIP() << "there is one CUDA device";
+  const Device second = cuda::device(1);
+  const Stream stream(gpu()), there(second);
+  const Buffer buffer = filled(stream);
+  const auto name = cuda::export_pointer(buffer);
+  const cuda::ImportedPool pool(gpu(), cuda::export_pool(resource)), other(second, cuda::export_pool(resource));
+  EXPECT_ERROR(other.open(name, size, there), Errc::incompatible, "is that of CUDA device 0, not of ");
+  const Buffer opened = pool.open(name, size, stream);
+  EXPECT_ERROR(other.open(name, size, there), Errc::incompatible, "is open on cuda:0");
 }
 
 // In one process, which the model allows.

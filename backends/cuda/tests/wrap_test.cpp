@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers over memory that the application allocated.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -91,6 +92,14 @@ TEST_F(Wrap, ManagedMemory) {
     EXPECT_EQ(buffer.host_data(), reinterpret_cast<std::byte*>(address));
   }
   EXPECT_CU(api().MemFree(address));
+}
+
+TEST_F(Wrap, MemoryOfAnotherDeviceIsRefused) {
+  const auto all = devices();
+  if (std::ranges::count(all, "cuda", &Device::backend) < 2) GTEST_SKIP() << "there is one CUDA device";
+  const Device second = cuda::device(1);
+  const Buffer buffer = cuda::make_device_resource(second)->allocate(size, Stream(second));
+  refused(cuda::pointer(buffer), size, Errc::incompatible, "is memory of CUDA device 1, not of ");
 }
 
 // What PyTorch's expandable segments look like.
