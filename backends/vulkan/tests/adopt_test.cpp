@@ -14,6 +14,7 @@
 #include "threads.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/ipc.hpp"
+#include "weir/spi/segment.hpp"
 #include "weir/tensor.hpp"
 
 namespace weir::vulkan::test {
@@ -39,6 +40,14 @@ VKAPI_ATTR VkResult VKAPI_CALL value_of_a_lost_device(VkDevice device, VkSemapho
   const VkResult result = reinterpret_cast<PFN_vkGetSemaphoreCounterValue>(real)(device, semaphore, value);
   if (says_lost) *value = ~std::uint64_t{0};
   return result;
+}
+
+const App* locked_app = nullptr;
+/// The driver wants the queue for itself meanwhile.
+VKAPI_ATTR VkResult VKAPI_CALL wait_with_the_lock(VkQueue queue) {
+  EXPECT_GT(locked_app->locks, locked_app->unlocks);
+  const auto real = Altered::whole_of_device(locked_app->device, Altered::name);
+  return reinterpret_cast<PFN_vkQueueWaitIdle>(real)(queue);
 }
 
 }  // namespace
@@ -90,6 +99,16 @@ TEST_F(Adoption, ReleaseWaitsForPendingWork) {
     buffer.copy_from(std::span<const std::byte>(bytes), stream);  // through staging memory
   }
   give_back();
+}
+
+TEST_F(Adoption, ReleaseWaitsForTheQueueUnderItsLock) {
+  give_back();
+  locked_app = app.get();
+  const Device again =
+      adopt(altered(app->options(), "vkQueueWaitIdle", reinterpret_cast<PFN_vkVoidFunction>(&wait_with_the_lock)));
+  const int before = app->locks;
+  vulkan::release(again);
+  EXPECT_GT(app->locks, before);
 }
 
 // A view of CUDA's may keep the memory a moment longer.
@@ -152,6 +171,38 @@ TEST_F(Adoption, WrapsABufferOfTheApplication) {
   }
   give_back();
   EXPECT_EQ(released, 1);
+  app->destroy_buffer(theirs, memory);
+}
+
+TEST_F(Adoption, ARefusedWrapReleasesNothing) {
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  VkBuffer theirs = app->make_buffer(1000, memory);
+  bool released = false;
+  Stream stream{device()};
+  const Stream moved = std::move(stream);
+  const auto wrap_on = [&](const Stream& on) {
+    return wrap(
+        device(), {theirs, 1000, memory, 0, nullptr}, [&] { released = true; }, on);
+  };
+  EXPECT_ERROR(wrap_on(stream), Errc::closed, "moved from");  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(released) << "it is still the caller's";
+  app->destroy_buffer(theirs, memory);
+}
+
+TEST_F(Adoption, WrappedMemoryThatIsMappedIsOfTheHost) {
+  std::vector<std::byte> mapped(1000);
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  VkBuffer theirs = app->make_buffer(1000, memory);
+  {
+    const Stream stream{device()};
+    const auto type_of = [&](void* host) {
+      const Buffer buffer = wrap(device(), {theirs, 1000, memory, 0, host}, {}, stream);
+      return buffer.location().segment->dlpack_device;
+    };
+    constexpr int cpu = 1;
+    EXPECT_NE(type_of(nullptr), cpu);
+    EXPECT_EQ(type_of(mapped.data()), cpu);
+  }
   app->destroy_buffer(theirs, memory);
 }
 

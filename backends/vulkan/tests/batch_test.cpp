@@ -67,6 +67,21 @@ TEST_F(Batches, LargeWorkStartsAtOnce) {
   EXPECT_EQ(calls()["vkQueueSubmit"], 1);
 }
 
+// The pattern comes from scratch memory, of which a batch has 64 KiB. The first fill takes eight bytes of it.
+TEST_F(Batches, AnotherBatchBeginsWhereTheScratchMemoryEnds) {
+  const Stream stream{device()};
+  constexpr std::size_t seed = 4096, fills = 16;
+  Buffer buffer = make_device_resource(device())->allocate((fills + 1) * seed, stream);
+  calls().clear();
+  buffer.fill_pattern(1, 1, 1, 3, stream);
+  for (std::uint64_t i = 1; i <= fills; ++i) buffer.fill_pattern(i << 32U, 8, i * seed, seed, stream);
+  EXPECT_EQ(calls()["vkQueueSubmit"], 1);
+  std::vector<std::uint64_t> words(buffer.size() / 8);
+  buffer.copy_to(std::as_writable_bytes(std::span(words)), stream);
+  stream.synchronize();
+  for (std::uint64_t i = 1; i <= fills; ++i) EXPECT_EQ(words[i * seed / 8 + seed / 8 - 1], i << 32U);
+}
+
 TEST_F(Batches, CommandBuffersAreReused) {
   const Stream stream{device()};
   const auto resource = make_device_resource(device());

@@ -95,6 +95,15 @@ TEST_F(Failures, ALostDeviceIsNoticedWhileWaiting) {
   app->wait_idle();  // it is not really lost
 }
 
+TEST_F(Failures, AWaitWithoutALimitOutlastsADriverThatGivesUp) {
+  const Stream stream{device()};
+  Buffer buffer = make_device_resource(device())->allocate(64, stream);
+  buffer.fill(std::byte{1}, stream);
+  stream.flush();
+  next("vkWaitSemaphores", VK_TIMEOUT);
+  EXPECT_EQ(stream.record().wait(std::chrono::nanoseconds{-1}), WaitStatus::ready);
+}
+
 TEST_F(Failures, ImportAndExport) {
   const Stream stream{device()};
   Buffer buffer = make_device_resource(device(), {.exportable = true})->allocate(64, stream);

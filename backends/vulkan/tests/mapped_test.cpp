@@ -30,4 +30,32 @@ TEST_F(Mapped, NeighboursOfWhatTheHostWritesStay) {
   }
 }
 
+TEST_F(Mapped, PartsAreFlushedAndInvalidatedWhereTheyAre) {
+  constexpr std::size_t size = 2048, offset = 1024, bytes = 512;
+  const Stream stream{device()};
+  const Device of = device();
+  for (const KindInfo& kind : of.kinds()) {
+    if (!kind.host_accessible) continue;
+    SCOPED_TRACE(to_string(kind.kind));
+    Buffer buffer = make_resource(of, kind.kind)->allocate(size, stream);
+    Buffer part = buffer.slice(offset, bytes);
+    buffer.fill(std::byte{7}, stream);
+    stream.synchronize();
+    std::fill_n(part.host_data(), bytes, std::byte{1});
+    flush(part);
+    Buffer copy = make_device_resource(of)->allocate(size, stream);
+    copy.copy_from(buffer, stream);
+    std::vector<std::byte> found(size), expected(size, std::byte{7});
+    std::fill_n(expected.begin() + offset, bytes, std::byte{1});
+    copy.copy_to(std::span(found), stream);
+    stream.synchronize();
+    EXPECT_EQ(found, expected);
+    part.fill(std::byte{9}, stream);
+    stream.synchronize();
+    invalidate(part);
+    EXPECT_EQ(part.host_data()[0], std::byte{9});
+    EXPECT_EQ(part.host_data()[bytes - 1], std::byte{9});
+  }
+}
+
 }  // namespace weir::vulkan::test
