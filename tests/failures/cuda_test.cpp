@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory itself runs out where the CUDA backend has nobody to tell but the sink. Over the modelled driver.
+// Memory or threads run out where the CUDA backend has nobody to tell but the sink, or has begun what it must undo. Over the
+// modelled driver.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -7,7 +8,9 @@
 
 #include "cuda/device.hpp"
 #include "cuda/host_calls.hpp"
+#include "gate.hpp"
 #include "inject/allocations.hpp"
+#include "inject/system_calls.hpp"
 #include "modelled_driver.hpp"
 #include "sink.hpp"
 #include "weir/buffer.hpp"
@@ -98,6 +101,28 @@ TEST_F(OnCuda, ARefusedReleaseIsReportedAlsoWithoutMemory) {
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].where, "cuMemUnmap");
   EXPECT_EQ(reports[0].message, "no memory for the message");
+}
+
+// Frees that the driver makes when all else is over are put off while a stream waits for the host.
+TEST_F(OnCuda, AWaitForWhichThereIsNoThreadPutsOffNoFrees) {
+  const auto live = reinterpret_cast<std::size_t (*)()>(find_in_model("fake_cuda_live"));
+  const auto resource = cuda::make_device_resource(gpu());
+  const Stream stream(gpu());
+  EXPECT_NE(cuda::native(stream), nullptr);  // what it waits for is not held back in software any more
+  Buffer buffer = resource->allocate(64, stream);
+  stream.synchronize();
+  {
+    FailingSystemCalls injector(host_device());
+    injector.settle();  // no thread is there already
+    const Gate gate;
+    injector.arm_only("thread", 1, 0);
+    EXPECT_THROW(gate.hold(stream), Error);
+    EXPECT_TRUE(injector.disarm().has_value());
+  }
+  const auto before = live();
+  buffer.close();
+  resource->trim(0);
+  EXPECT_LT(live(), before);
 }
 
 }  // namespace

@@ -134,5 +134,32 @@ TEST_P(OneUser, AHolderOfAnotherUserIsNotGivenIt) {
   EXPECT_NO_THROW(open());
 }
 
+/// A holder whose socket everybody can reach, whoever it means to serve.
+class HolderOfAnotherUser : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user, too";
+    ASSERT_EQ(::chmod(holder.path().substr(0, holder.path().rfind('/')).c_str(), 0755), 0);
+    ASSERT_EQ(::chmod(holder.path().c_str(), 0666), 0);
+  }
+
+  HolderThread holder{{.other_users = GetParam()}};
+};
+INSTANTIATE_TEST_SUITE_P(Every, HolderOfAnotherUser, testing::Bool(),
+                         [](const auto& each) { return each.param ? "ForAll" : "ForItsUser"; });
+
+TEST_P(HolderOfAnotherUser, IsUsedWhereBothSidesWantTo) {
+  const auto read = [&](bool other_users) {
+    const AsNobody now;
+    const ipc::SetReader reader(holder.path(), "set", {.other_users = other_users});
+  };
+  EXPECT_ERROR(read(false), Errc::permission_denied, "is another user's");
+  if (GetParam()) {
+    EXPECT_NO_THROW(read(true));
+  } else {
+    EXPECT_ERROR(read(true), Errc::peer_gone, "");
+  }
+}
+
 }  // namespace
 }  // namespace weir::test
