@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory or threads run out where the CUDA backend has nobody to tell but the sink, or has begun what it must undo. Over the
-// modelled driver.
+// Memory or threads run out where the CUDA backend has nobody to tell but the sink, or has begun something that it must
+// end. Over the modelled driver.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -11,10 +11,12 @@
 #include "inject/vulkan.hpp"
 #include "loop.hpp"
 #include "peers.hpp"
+#include "sink.hpp"
 #include "stream/releases.hpp"
 #include "vulkan/device.hpp"
 #include "vulkan/tests/interpose.hpp"
 #include "weir/buffer.hpp"
+#include "weir/spi/stream_state.hpp"
 #include "weir/vulkan.hpp"
 
 namespace weir::test {
@@ -198,6 +200,39 @@ constexpr Scenario native[] = {{"use_native_handles", &use_native_handles},
                                {"wrap_native_buffer", &wrap_native_buffer},
                                {"submit_native_commands", &submit_native_commands},
                                {"submit_native_commands_elsewhere", &submit_native_commands_elsewhere}};
+
+// Work of the application that is submitted cannot be called back, so room for the record of its uses comes first.
+TEST(OnVulkanElsewhere, WorkThatIsSubmittedIsRecorded) {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "vulkan" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+  }
+  const Device device = vulkan::device(0);
+  const Stream owner(device);
+  const auto resource = make_resource(device);
+  FailingVulkan driver(device);
+  FailingAllocations injector(device, &driver);
+  driver.around(&Unharmed::begin, &Unharmed::end);
+  constexpr std::size_t most = 1000;
+  bool refused = true;
+  for (std::size_t nth = 1; refused && nth < most; ++nth) {
+    const Stream stream(device);  // a refusal may be the end of it
+    const Buffer buffer = resource->allocate(64, owner);
+    const auto there = vulkan::native(owner);
+    owner.synchronize();
+    const vulkan::BufferList buffers{buffer};
+    bool submitted = false;
+    const std::function<void(const vulkan::NativeStream&)> submit = [&](const auto&) { submitted = true; };
+    injector.arm(nth, 0);
+    try {
+      (void)vulkan::submit_elsewhere(stream, {there.semaphore, there.value}, submit, buffers);
+    } catch (const std::exception& error) {
+      EXPECT_TRUE(!submitted || stream.state().lost()) << "allocation " << nth << ": " << error.what();
+    }
+    refused = injector.disarm().has_value();
+    (void)take_reports();
+  }
+  EXPECT_FALSE(refused) << "it never ends";
+}
 
 INSTANTIATE_TEST_SUITE_P(Every, OnVulkan, testing::ValuesIn(scenarios()), ScenarioName());
 INSTANTIATE_TEST_SUITE_P(Peers, OnVulkan, testing::ValuesIn(peers()), ScenarioName());
