@@ -79,8 +79,7 @@ void bind_host_mirrors(nb::module_& m) {
           },
           nb::arg("device"), nb::arg("host"),
           "Become another owner of both, which stay two memories. Raises Error when their sizes differ, when they are "
-          "the "
-          "same memory or overlap, when the host cannot reach `host`, and when either is read-only.")
+          "the same memory or overlap, when the host cannot reach `host`, and when either is read-only.")
       .def_prop_ro(
           "device", [](const Mirror& s) { return s.get("HostMirror.device")->device().share(); },
           "another owner of the device's side, for kernels, copies and views")
