@@ -5,27 +5,19 @@
 
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 
 #include "forking.hpp"
+#include "sleeping.hpp"
 #include "weir/channel.hpp"
 #include "weir/leases.hpp"
 #include "weir/spi/fork_link.hpp"
 
 namespace weir::test {
 namespace {
-
-bool sleeps(pid_t thread) {
-  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string line;
-  std::getline(stat, line);
-  return line.find(") S ") != line.npos;
-}
 
 /// Holds a fork up, with the list of links locked, until a thread has done something or waits for the fork.
 class HoldUp {

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "loans.hpp"
 #include "rounds.hpp"
 #include "settle.hpp"
+#include "sleeping.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "time_limits.hpp"
@@ -58,19 +58,15 @@ class Waiting {
           id_ = over;
         }) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
-    while (!sleeps() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    while (!sleeps_or_is_over() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     EXPECT_NE(id_, over) << "it had nothing to wait for";
   }
 
  private:
   static constexpr pid_t over = -1;
-  [[nodiscard]] bool sleeps() const {
+  [[nodiscard]] bool sleeps_or_is_over() const {
     const pid_t id = id_;
-    if (id <= 0) return id == over;
-    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    return text.find(") S ") != std::string::npos;
+    return id <= 0 ? id == over : sleeps(id);
   }
 
   std::atomic<pid_t> id_{0};

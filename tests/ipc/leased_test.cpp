@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -20,6 +19,7 @@
 
 #include "fixture.hpp"
 #include "settle.hpp"
+#include "sleeping.hpp"
 #include "spawn.hpp"
 #include "threads.hpp"
 #include "time_limits.hpp"
@@ -74,7 +74,7 @@ class Sleeper {
           id_ = gettid();
           call();
         }) {
-    while (!sleeps()) std::this_thread::yield();  // the watchdog ends it if that never is
+    while (!sleeps_or_is_over()) std::this_thread::yield();  // the watchdog ends it if that never is
     EXPECT_NE(id_, over) << "it had nothing to wait for";
   }
 
@@ -84,13 +84,9 @@ class Sleeper {
     ~AtEnd() { id = over; }
     std::atomic<pid_t>& id;
   };
-  [[nodiscard]] bool sleeps() const {
+  [[nodiscard]] bool sleeps_or_is_over() const {
     const pid_t id = id_;
-    if (id <= 0) return id == over;
-    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    return has(text, ") S ");
+    return id <= 0 ? id == over : sleeps(id);
   }
 
   std::atomic<pid_t> id_{0};

@@ -8,12 +8,12 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <future>
 #include <string>
 #include <system_error>
 #include <tuple>
 
+#include "sleeping.hpp"
 #include "spawn.hpp"
 
 namespace weir::test {
@@ -29,14 +29,6 @@ void fill(int socket) {
   while (::send(socket, junk.data(), junk.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
   }
   check(errno == EAGAIN, "filling a socket");
-}
-
-bool sleeps(pid_t thread) {
-  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string line;
-  std::getline(stat, line);
-  const auto name = line.rfind(')');  // which may hold anything
-  return name != line.npos && line.compare(name, 3, ") S") == 0;
 }
 
 std::pair<spi::UniqueFd, spi::UniqueFd> filled_pipe() {

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <string>
 #include <thread>
+
+#include "sleeping.hpp"
 
 namespace weir::test {
 
@@ -19,20 +19,13 @@ class Waiting {
           id_ = gettid();
           call();
         }) {
-    while (!sleeps()) std::this_thread::yield();  // the watchdog ends it if that never is
+    while (!sleeps(id_)) std::this_thread::yield();  // the watchdog ends it if that never is
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
   ~Waiting() { thread_.join(); }
 
  private:
-  [[nodiscard]] bool sleeps() const {
-    std::ifstream file("/proc/self/task/" + std::to_string(id_) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    return text.find(") S ") != std::string::npos;
-  }
-
   std::atomic<pid_t> id_{0};
   std::thread thread_;
 };
