@@ -5,8 +5,7 @@
 
 #include <utility>
 
-#include "weir/spi/fork_link.hpp"
-#include "weir/spi/unique_fd.hpp"
+#include "ipc/own_file.hpp"
 
 namespace weir::detail {
 
@@ -26,13 +25,7 @@ class FileLock {
   [[nodiscard]] bool take() noexcept { return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0; }
 
  private:
-  friend class spi::ForkLink;
-  void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) file_.reset();
-  }
-
-  spi::UniqueFd file_;
-  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+  OwnFile file_;
 };
 
 }  // namespace weir::detail

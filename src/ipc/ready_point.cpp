@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "ipc/file_pairs.hpp"
+#include "ipc/own_file.hpp"
 #include "ipc/remote_point.hpp"
 #include "weir/error.hpp"
-#include "weir/spi/fork_link.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::detail {
@@ -53,8 +53,7 @@ class SocketPoint final : public RemotePoint {
   spi::StrangerFd fd_;
 };
 
-/// The exporter's end, which is this process's alone. A forked child closes its copy, which would keep the importer
-/// from noticing the end of the parent.
+/// The exporter's end. The copy of a forked child would keep the importer from noticing the end of the parent.
 class SendingEnd {
  public:
   explicit SendingEnd(spi::UniqueFd end) noexcept : end_(std::move(end)) {}
@@ -77,13 +76,7 @@ class SendingEnd {
   }
 
  private:
-  friend class spi::ForkLink;
-  void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) end_.reset();
-  }
-
-  spi::UniqueFd end_;
-  spi::ForkLink link_{*this};  // the last member, as ForkLink requires
+  OwnFile end_;
 };
 
 }  // namespace
