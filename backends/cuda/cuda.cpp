@@ -3,6 +3,7 @@
 
 #include "device.hpp"
 #include "driver_pool.hpp"
+#include "segment.hpp"
 #include "stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/error.hpp"
@@ -39,7 +40,9 @@ ResourcePtr make_async_resource(const Device& device, const AsyncOptions& option
 }
 
 ResourcePtr make_vmm_resource(const Device& device, const VmmOptions& options) {
-  return make_resource(Device(gpu_of(device)), MemoryKind::vmm, {.exportable = options.exportable});
+  Gpu& gpu = gpu_of(device);
+  if (!options.vulkan) return make_resource(Device(gpu), MemoryKind::vmm, {.exportable = options.exportable});
+  return spi::make_segment_resource(gpu, MemoryKind::vmm, true, viewed_by_others);
 }
 
 ResourcePtr make_pinned_resource(const Device& device) {

@@ -91,7 +91,7 @@ spi::ExportedHandle export_handle(spi::Segment& segment) {
   int fd = -1;
   check(driver().MemExportToShareableHandle(&fd, vmm.mapping.handle(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle", segment.size, " bytes on ", *segment.device);
-  spi::ExportedHandle handle{spi::HandleKind::cuda_vmm_fd, spi::UniqueFd(fd)};
+  spi::ExportedHandle handle{spi::HandleKind::cuda_vmm_fd, spi::UniqueFd(fd), segment.size};
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   return handle;
 }

@@ -226,6 +226,7 @@ spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& reque
       return take<VmmSegment>(gpu, *info, bytes, limit, shortage, [&](VmmSegment& segment, const char*& call) {
         const auto result = segment.mapping.create(gpu, bytes, request.exportable, call);
         segment.exportable = request.exportable;
+        segment.viewable = request.exportable && request.flags == viewed_by_others;
         segment.publish();
         return result;
       });

@@ -87,6 +87,9 @@ CUresult make_with_room(Gpu& gpu, Make make) {
 /// Return whether memory is exhausted; if so, fill `shortage`. Throws for failures of other sorts.
 bool exhausted(Gpu& gpu, CUresult result, const char* call, std::size_t bytes, std::size_t limit, Shortage& shortage);
 
+/// SegmentRequest::flags of VMM memory that other backends' devices may have views of.
+constexpr std::uint64_t viewed_by_others = 1;
+
 /// Entries of the backend's SegmentOps, which states their contract.
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage);
 std::shared_ptr<spi::Source> source(spi::DeviceState& device, MemoryKind kind);

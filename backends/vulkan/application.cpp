@@ -30,7 +30,7 @@ class Used {
   Used(BatchedStream& stream, const BufferList& buffers, const char* what) : stream_(stream) {
     for (const Buffer& buffer : buffers) {
       std::size_t offset = 0;
-      Memory* const memory = memory_of(buffer, what, offset);
+      Memory* const memory = memory_of(buffer, what, offset, &stream.device());
       if (!memory) continue;
       if (&memory->logical != &stream.logical())
         throw Error(Errc::invalid_argument, std::string(what) + ": a buffer is of " + memory->logical.name() +

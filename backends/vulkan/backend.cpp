@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "device.hpp"
 #include "driver.hpp"
@@ -91,6 +92,14 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
   return Memory::import(own(device).logical(), request.memory_kind, request.size, request.read_only, request.fd);
 }
 
+bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
+  return kind == spi::HandleKind::cuda_vmm_fd && device.find(MemoryKind::device)->exportable;
+}
+
+spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::ExportedHandle handle) {
+  return Memory::view(own(device).logical(), of, std::move(handle));
+}
+
 // Mesa's CPU drivers keep a header with sizes and offsets in front of the memory.
 bool believes_files(const spi::DeviceState& device) noexcept { return !device.is_gpu; }
 
@@ -110,6 +119,8 @@ const spi::SegmentOps segments{.reserve = reserve,
                                .import_handle = import_handle,
                                .believes_files = believes_files,
                                .exports = spi::HandleKind::vulkan_opaque_fd,
+                               .views = views,
+                               .open_view = open_view,
                                .wrap = nullptr,
                                .device_memory = device_memory};
 const spi::StreamOps streams{.create = create_stream, .reaches = reaches};

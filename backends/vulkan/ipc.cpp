@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque file descriptors, by which another process, or CUDA, opens memory.
+// Opaque file descriptors, by which other processes and CUDA open memory, and Vulkan opens theirs.
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/stat.h>
@@ -137,6 +137,32 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
     fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(),
          logical.name() + ": opening " + std::to_string(bytes) + " bytes of another process");
   (void)fd.trust();
+  return made.detach();
+}
+
+// The specification provides only for files that Vulkan made. NVIDIA's driver opens CUDA's, too: it wants the size of
+// the whole allocation, and a memory type that lies in the GPU.
+Memory* Memory::view(Logical& logical, const spi::Segment& of, spi::ExportedHandle handle) {
+  const NeededCall call(Doing::share);
+  auto made = spi::Ref<Memory>::adopt(new Memory(logical, MemoryKind::device, of.size));
+  made->shared = true;
+  made->read_only = of.read_only;
+  made->opened_ = handle.allocation;
+  const spi::StrangerFd file(std::move(handle.fd));
+  Shortage shortage;
+  VkResult result;
+  {
+    const Offer offer(file, logical.device.is_gpu, made->memory);
+    result = made->build(offer.fd(), shortage);
+  }
+  const std::string asks =
+      "view of " + std::to_string(of.size) + " bytes of " + of.device->describe() + " on " + logical.name();
+  if (result == VK_ERROR_INVALID_EXTERNAL_HANDLE)
+    throw Error(Errc::unsupported, asks +
+                                       ": vkAllocateMemory failed with VK_ERROR_INVALID_EXTERNAL_HANDLE: this driver " +
+                                       "does not open memory of CUDA; copy it to a buffer of the device");
+  if (result < 0) fail(result, shortage.call.empty() ? "import" : shortage.call.c_str(), asks);
+  made->kind = MemoryKind::external;
   return made.detach();
 }
 

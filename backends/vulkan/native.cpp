@@ -9,6 +9,7 @@
 #include "logical.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/resources.hpp"
+#include "weir/spi/view.hpp"
 
 namespace weir::vulkan {
 namespace {
@@ -38,11 +39,20 @@ Memory& mapped(const Buffer& buffer, const char* what, std::size_t& offset) {
 
 }  // namespace
 
-Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset) {
+Memory* memory_of(const Buffer& buffer, const char* what, std::size_t& offset, spi::DeviceState* on) {
   const auto place = buffer.location();
-  (void)physical(place.segment ? Device(*place.segment->device) : buffer.device(), what);
   offset = place.offset;
-  return static_cast<Memory*>(place.segment);
+  spi::DeviceState& owner = place.segment ? *place.segment->device : buffer.device().state();
+  if (owner.backend == backend()) return static_cast<Memory*>(place.segment);
+  spi::DeviceState* const viewer = on ? on : spi::viewer_of(owner, backend()->name);
+  if (!viewer || !spi::can_view(*viewer, owner))
+    throw Error(Errc::invalid_argument, std::string(what) + ": " + Device(owner).id() + " is not a Vulkan device" +
+                                            (on ? ", nor the GPU of " + on->describe() : ""));
+  if (!place.segment) return nullptr;
+  if (!place.segment->viewable)
+    throw Error(Errc::invalid_argument, std::string(what) + ": the buffer's memory of " + owner.describe() +
+                                            " was not made for Vulkan: see cuda::VmmOptions::vulkan");
+  return static_cast<Memory*>(&spi::view(*viewer, *place.segment));
 }
 
 BatchedStream& stream_of(const Stream& stream, const char* what) {
@@ -65,10 +75,15 @@ ResourcePtr make_mappable_resource(const Device& device, const BufferOptions& op
   return make(device, MemoryKind::mappable, options);
 }
 
-NativeBuffer native(const Buffer& buffer) {
+namespace {
+
+NativeBuffer handles_of(const Buffer& buffer, spi::DeviceState* on) {
   std::size_t offset = 0;
-  const auto* memory = memory_of(buffer, "vulkan::native", offset);
+  const auto* memory = memory_of(buffer, "vulkan::native", offset, on);
   if (!memory) return {};
+  if (on && memory->device != on)
+    throw Error(Errc::invalid_argument,
+                "vulkan::native: the buffer is of " + memory->logical.name() + ", and not of " + on->describe());
   NativeBuffer handles;
   handles.buffer = memory->buffer;
   handles.offset = offset;
@@ -79,6 +94,14 @@ NativeBuffer native(const Buffer& buffer) {
   handles.dedicated = memory->dedicated;
   handles.device_address = memory->address ? memory->address + offset : 0;
   return handles;
+}
+
+}  // namespace
+
+NativeBuffer native(const Buffer& buffer) { return handles_of(buffer, nullptr); }
+
+NativeBuffer native(const Buffer& buffer, const Device& device) {
+  return handles_of(buffer, &physical(device, "vulkan::native"));
 }
 
 NativeStream native(const Stream& stream) {

@@ -104,6 +104,13 @@ VkResult Memory::build(int import_fd, Shortage& shortage) {
   if (size > shortage.limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // the driver need not be asked
 
   if (VkResult result = create_buffer(); result < 0) return short_of(shortage, "vkCreateBuffer", result);
+  if (opened_ != 0) {
+    if (allocation_size > opened_)
+      throw Error(Errc::unsupported, asked(*this) + ": the VkBuffer needs memory of " +
+                                         std::to_string(allocation_size) + " bytes, and the memory to open has " +
+                                         std::to_string(opened_));
+    allocation_size = opened_;
+  }
   const auto type = physical.memory_type(kind, type_bits_);
   if (!type)
     throw Error(Errc::unsupported, asked(*this) + ": no memory type of that kind can hold " +

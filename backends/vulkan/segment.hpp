@@ -33,6 +33,8 @@ class Memory final : public spi::Segment {
   /// Open memory that another process exported, and let go of the descriptor. If this throws, the caller still has the
   /// descriptor, and nothing was made.
   static Memory* import(Logical& logical, MemoryKind kind, std::size_t bytes, bool read_only, spi::StrangerFd& fd);
+  /// Open memory of another backend on the same GPU: the handle names all of `of`. Throws.
+  static Memory* view(Logical& logical, const spi::Segment& of, spi::ExportedHandle handle);
   /// Wrap an application's buffer, which must outlive the result. Throws.
   static Memory* wrap(Logical& logical, const Foreign& foreign);
 
@@ -76,6 +78,7 @@ class Memory final : public spi::Segment {
   bool counted_ = false;
   VkBufferUsageFlags extra_usage_ = 0;
   std::uint32_t type_bits_ = 0;
+  VkDeviceSize opened_ = 0;  // bytes of the allocation that is opened, if its maker said how many
 };
 
 /// Return the memory in which a copy reads or writes.

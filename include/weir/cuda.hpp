@@ -50,6 +50,11 @@ struct AsyncOptions {
 /// Options of make_vmm_resource.
 struct VmmOptions {
   bool exportable = false;  ///< buffers can be given to other processes
+  /// Vulkan devices of the same GPU reach the buffers without a copy: their streams copy and fill them, and
+  /// `vulkan::native` names them. Such buffers are exportable, too, and a pool takes them by whole segments and not by
+  /// pages. Vulkan's specification does not provide for opening memory of CUDA, but NVIDIA's driver does it. Where a
+  /// driver refuses, copies go through the host.
+  bool vulkan = false;
 };
 
 /// Make a resource of physical memory that is mapped into reserved addresses. Each buffer has a handle of its own, and

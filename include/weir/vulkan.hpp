@@ -94,8 +94,15 @@ struct NativeBuffer {
 
 /// Return the handles of `buffer`. The usage of the VkBuffer is transfer source and destination, storage, uniform and,
 /// where the device has it, shader device address, and what BufferOptions add. Run work of your own by `submit`, or
-/// call `Buffer::use_on` after it. Throws closed, and invalid_argument for memory of another backend.
+/// call `Buffer::use_on` after it. Memory of CUDA that was made for Vulkan (`cuda::VmmOptions::vulkan`) has handles on
+/// the Vulkan device of its GPU: the first call for memory of a segment opens that segment there, and the handles are
+/// valid as long as the buffer's memory. Throws closed; invalid_argument for memory that Vulkan does not reach; what
+/// Vulkan refuses when the memory is opened.
 [[nodiscard]] WEIR_API NativeBuffer native(const Buffer& buffer);
+/// The same on `device`, which decides where several devices are one GPU: an adopted device and the listed one. Throws
+/// invalid_argument, too, for Vulkan memory of another device. Memory of CUDA that an adopted device has opened must be
+/// given back before `release`.
+[[nodiscard]] WEIR_API NativeBuffer native(const Buffer& buffer, const Device& device);
 
 /// Handles of a stream, owned by that stream.
 struct NativeStream {

@@ -45,6 +45,7 @@ void bind_ipc(nb::module_& m);
 void bind_command_line(nb::module_& m);
 void refuse_pickling(nb::module_& m);
 void bind_messages(nb::module_& m);
+void bind_cuda_memory(nb::module_& m);
 void bind_cuda_pools(nb::module_& m);
 
 /// What the argument `read_only` of calls that lend memory stands for.

@@ -51,6 +51,7 @@ NB_MODULE(_weir, m) {
   weir::python::bind_device_vectors(m);
   weir::python::bind_vulkan(m);
   weir::python::bind_cuda_allocator(m);
+  weir::python::bind_cuda_memory(m);
   weir::python::bind_cuda_pools(m);
   weir::python::bind_torch_hooks(m);
   weir::python::bind_ipc(m);

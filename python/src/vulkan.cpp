@@ -173,8 +173,17 @@ void bind_functions(nb::module_& m) {
         "belong to the family of weir's queues. `owner` keeps it alive, and is dropped when all uses are complete. "
         "`memory` is what it is bound to, at `memory_offset`; without it, each copy waits for all work before it. "
         "`host_address` is where its first byte is mapped, coherently; 0 when it is not.");
-  m.def("native", nb::overload_cast<const Buffer&>(&vulkan::native), nb::arg("buffer"),
-        "Handles of a Buffer, which owns them. Call Buffer.use_on after work of your own with them.");
+  m.def(
+      "native",
+      [](const Buffer& buffer, const std::optional<Device>& device) {
+        const Buffer owner = buffer.share();
+        return without_gil([&] { return device ? vulkan::native(owner, *device) : vulkan::native(owner); });
+      },
+      nb::arg("buffer"), nb::arg("device") = nb::none(),
+      "Handles of a Buffer, which owns them. Call Buffer.use_on after work of your own with them. Memory of "
+      "weir.cuda.make_vmm_resource(vulkan=True) has handles on the Vulkan device of its GPU: the listed one, or "
+      "`device`, "
+      "such as an adopted one.");
   m.def(
       "native", [](const Stream& stream) { return without_gil([&] { return vulkan::native(stream); }); },
       nb::arg("stream"),

@@ -108,3 +108,20 @@ def test_all_of_this_over_the_modelled_cuda_driver():
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "no GPU here is known to both" not in ran.stdout
+
+
+def test_vulkan_names_memory_of_cuda_that_was_made_for_it(buffer):
+    device = cuda_of(buffer)
+    stream = weir.Stream(device)
+    ours = weir.cuda.make_vmm_resource(device, vulkan=True).allocate(4096, stream=stream)
+    if os.environ.get("WEIR_CUDA_LIBRARY"):  # the modelled driver, whose files the CPU's driver does not know
+        with pytest.raises(weir.Error, match="does not open memory of CUDA"):
+            weir.vulkan.native(ours)
+    else:
+        native = weir.vulkan.native(ours)
+        assert native.buffer != 0 and native.size == 4096
+        assert weir.vulkan.native(ours, buffer.device).buffer == native.buffer
+    with pytest.raises(weir.Error, match="VmmOptions::vulkan"):
+        weir.vulkan.native(weir.cuda.make_vmm_resource(device, exportable=True).allocate(16, stream=stream))
+    with pytest.raises(weir.Error, match="is not a Vulkan device"):
+        weir.vulkan.native(ours, device)

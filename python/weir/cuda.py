@@ -10,6 +10,8 @@ each buffer.
 
 The driver counts nobody who has the memory: the receiver must close its buffer before the sender does. Processes that
 both use weir share memory by weir.ipc or multiprocessing, where any order is right.
+
+And memory that Vulkan reaches, too: make_vmm_resource(device, vulkan=True).
 """
 
 from ._weir import cuda as _cuda
@@ -17,6 +19,7 @@ from ._weir import cuda as _cuda
 export_pointer = _cuda.export_pointer
 export_pool = _cuda.export_pool
 make_async_resource = _cuda.make_async_resource
+make_vmm_resource = _cuda.make_vmm_resource
 
 
 class ImportedPool(_cuda.ImportedPool):
@@ -34,4 +37,11 @@ def core_descriptor(buffer):
     return IPCBufferDescriptor._init(export_pointer(buffer), buffer.size)
 
 
-__all__ = ["ImportedPool", "core_descriptor", "export_pointer", "export_pool", "make_async_resource"]
+__all__ = [
+    "ImportedPool",
+    "core_descriptor",
+    "export_pointer",
+    "export_pool",
+    "make_async_resource",
+    "make_vmm_resource",
+]

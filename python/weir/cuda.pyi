@@ -41,6 +41,12 @@ def make_async_resource(
     """A resource over a memory pool of the driver, which keeps up to `release_threshold` bytes of unused memory (None:
     all) and holds at most `max_size` (0: no limit). An exportable one gives nothing back before it ends."""
 
+def make_vmm_resource(device: Device, *, exportable: bool = False, vulkan: bool = False) -> MemoryResource:
+    """A resource of physical memory that is mapped into reserved addresses: a handle of the driver for each buffer, and
+    sizes in steps of 2 MiB on most devices. Other processes can open an exportable one. With `vulkan`, Vulkan devices of
+    the same GPU reach the buffers without a copy, by their streams and by weir.vulkan.native; a pool takes such memory by
+    whole segments. NVIDIA's driver opens it, which Vulkan's specification does not provide for."""
+
 def export_pool(resource: MemoryResource) -> int:
     """A new file descriptor that names the pool of an exportable resource, for
     `DeviceMemoryResource.from_allocation_handle`. Close it with os.close."""

@@ -118,8 +118,12 @@ def wrap(
     """
 
 @overload
-def native(buffer: Buffer) -> NativeBuffer:
-    """Handles of a Buffer, which owns them. Call Buffer.use_on after work of your own with them."""
+def native(buffer: Buffer, device: Device | None = None) -> NativeBuffer:
+    """
+    Handles of a Buffer, which owns them. Call Buffer.use_on after work of your own with them. Memory of
+    weir.cuda.make_vmm_resource(vulkan=True) has handles on the Vulkan device of its GPU: the listed one, or `device`, such
+    as an adopted one.
+    """
 
 @overload
 def native(stream: Stream) -> NativeStream:

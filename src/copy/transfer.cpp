@@ -30,12 +30,14 @@ using spi::Location;
 using spi::RegionOp;
 
 // Return what streams of `device` name to reach the memory: the segment itself or a view of it, which may be that of
-// another device of their backend. The first call opens the view. Null when they do not reach the memory.
+// another device of their backend if this one has none. The first call opens the view. Null when they do not reach the
+// memory.
 spi::Segment* reached_by(spi::DeviceState& device, spi::Segment& segment) {
   const auto reaches = device.backend->streams->reaches;
   if (reaches(device, segment)) return &segment;
   if (!segment.viewable) return nullptr;
-  spi::DeviceState* const viewer = spi::viewer_of(*segment.device, device.backend->name);
+  const bool itself = spi::can_view(device, *segment.device);
+  spi::DeviceState* const viewer = itself ? &device : spi::viewer_of(*segment.device, device.backend->name);
   spi::Segment* const view = viewer ? spi::try_view(*viewer, segment) : nullptr;
   return view && reaches(device, *view) ? view : nullptr;
 }

@@ -21,7 +21,7 @@ void succeeds(VkResult result) { EXPECT_EQ(result, VK_SUCCESS); }
 
 #define CALL(name) function<PFN_##name>(#name)
 
-Commands::Commands(const Stream& stream) {
+Commands::Commands(const Stream& stream) : of_(stream.device()) {
   const NativeStream handles = native(stream);
   device_ = handles.device;
   family_ = handles.family;
@@ -43,13 +43,13 @@ Commands::Commands(const Stream& stream) {
 Commands::~Commands() { CALL(vkDestroyCommandPool)(device_, pool_, nullptr); }
 
 Commands& Commands::fill(const Buffer& buffer, std::uint32_t word) {
-  const auto at = native(buffer);
+  const auto at = native(buffer, of_);
   CALL(vkCmdFillBuffer)(commands_, at.buffer, at.offset, at.size, word);
   return *this;
 }
 
 Commands& Commands::copy(const Buffer& from, const Buffer& to) {
-  const auto source = native(from), target = native(to);
+  const auto source = native(from, of_), target = native(to, of_);
   const VkBufferCopy region{source.offset, target.offset, source.size};
   CALL(vkCmdCopyBuffer)(commands_, source.buffer, target.buffer, 1, &region);
   return *this;
@@ -70,7 +70,7 @@ void Commands::change_owner(const Buffer& buffer, bool acquire) {
   change.dstAccessMask = acquire ? VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT : 0;
   change.srcQueueFamilyIndex = acquire ? VK_QUEUE_FAMILY_EXTERNAL : family_;
   change.dstQueueFamilyIndex = acquire ? family_ : VK_QUEUE_FAMILY_EXTERNAL;
-  change.buffer = native(buffer).buffer;
+  change.buffer = native(buffer, of_).buffer;
   change.size = VK_WHOLE_SIZE;
   CALL(vkCmdPipelineBarrier)
   (commands_, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, nullptr, 1, &change, 0,

@@ -44,6 +44,7 @@ class Commands {
  private:
   void change_owner(const Buffer& buffer, bool acquire);
 
+  Device of_;
   VkDevice device_;
   std::uint32_t family_;
   PFN_vkGetDeviceProcAddr get_;

@@ -10,6 +10,10 @@ namespace fake {
 CUmemGenericAllocationHandle add_handle(const Handle& handle);
 /// The handle if it may be used, else null with a violation.
 Handle* handle_of(const char* call, CUmemGenericAllocationHandle id);
+/// Make the file of a handle's memory, which begins at `begin` of it. -1 where there is no room for it.
+int make_file(int device, std::size_t bytes, bool exportable, std::size_t& begin);
+/// Return where memory of `device` begins in a file that somebody exported.
+std::size_t begin_in_files();
 /// Give the memory back once nobody owns or maps it.
 void drop_unused(CUmemGenericAllocationHandle id);
 

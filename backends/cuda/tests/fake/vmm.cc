@@ -2,7 +2,6 @@
 // Physical handles, reserved addresses, and mappings of the ones at the others.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -98,13 +97,11 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
   }
   if (device < 0 || static_cast<std::size_t>(device) >= world().primaries.size()) return CUDA_ERROR_INVALID_DEVICE;
   if (!fits(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int fd = memfd_create(("fakecuda" + std::to_string(device)).c_str(), MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    if (fd >= 0) close(fd);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   const bool exportable = properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  *handle = add_handle({fd, bytes, device, exportable, false, 1, 0});
+  std::size_t begin = 0;
+  const int fd = make_file(device, bytes, exportable, begin);
+  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = add_handle({fd, bytes, device, exportable, false, 1, 0, begin});
   return CUDA_SUCCESS;
 }
 
@@ -189,7 +186,8 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUme
   if (before || (next != world().allocations.end() && next->first < address + bytes)) {
     return violation(call, "memory is mapped already at " + hex(before ? address : next->first));
   }
-  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd, 0) == MAP_FAILED) {
+  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd,
+           static_cast<off_t>(handle->begin)) == MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++handle->mappings;

@@ -92,6 +92,7 @@ struct Handle {
   bool imported;  // its size may lie
   int owners;     // handles given out and not released
   int mappings;
+  std::size_t begin = 0;  // of the memory in the file
 };
 
 struct Range {
