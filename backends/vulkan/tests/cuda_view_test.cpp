@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "altered.hpp"
 #include "app.hpp"
 #include "commands.hpp"
 #include "expect.hpp"
@@ -61,6 +62,14 @@ Buffer filled(const ResourcePtr& resource, const Bytes& bytes, const Stream& str
   write(buffer, bytes, stream);
   stream.synchronize();
   return buffer;
+}
+
+std::ptrdiff_t more = 0;
+VKAPI_ATTR void VKAPI_CALL needs_more(VkDevice device, const VkBufferMemoryRequirementsInfo2* question,
+                                      VkMemoryRequirements2* answer) {
+  const auto real = Altered::whole_of_device(device, Altered::name);
+  reinterpret_cast<PFN_vkGetBufferMemoryRequirements2>(real)(device, question, answer);
+  answer->memoryRequirements.size += static_cast<VkDeviceSize>(more);
 }
 
 spi::Segment* view_of(const Buffer& buffer, const Device& device) {
@@ -328,6 +337,23 @@ TEST_F(CudaViewsOfApplications, ARefusedCallLeavesNothing) {
     EXPECT_EQ(buffers(), before);
   }
   EXPECT_NE(native(buffer, device()).buffer, nullptr);
+}
+
+// Some drivers round a buffer's memory up. The size of the allocation that is opened must be named all the same.
+TEST_F(CudaViewsOfApplications, TheMemoryIsOpenedWithItsOwnSize) {
+  give_back();
+  const Device other = adopt(
+      altered(app->options(), "vkGetBufferMemoryRequirements2", reinterpret_cast<PFN_vkVoidFunction>(&needs_more)));
+  const Stream stream(here());
+  {
+    const Buffer buffer = filled(resource, pattern(16, 1), stream);
+    more = 4096;
+    EXPECT_ERROR((void)native(buffer, other), Errc::unsupported, "the memory to open has");
+    more = -4096;
+    EXPECT_EQ(native(buffer, other).allocation_size, buffer.location().segment->size);
+  }
+  await_releases();
+  vulkan::release(other);
 }
 
 TEST_F(CudaViewsOfApplications, TheDeviceIsNotGivenBackBeforeTheMemory) {
