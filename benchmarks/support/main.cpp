@@ -5,6 +5,7 @@
 #include <string>
 
 #include "row.hpp"
+#include "second_process.hpp"
 #include "suite.hpp"
 
 namespace {
@@ -37,6 +38,7 @@ void describe(const weir::BackendInfo& backend) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto status = weir::bench::SecondProcess::run(argc, argv)) return *status;
   weir::bench::choose_min_time(argc, argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -11,19 +11,21 @@
 namespace weir::bench {
 namespace {
 
-CudaDriver load() {
+using Find = CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t, void*);
+
+Find open_driver() {
   const char* path = std::getenv("WEIR_CUDA_LIBRARY");
   void* library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) throw std::runtime_error(dlerror());
-  const auto find = reinterpret_cast<CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t, void*)>(
-      dlsym(library, "cuGetProcAddress_v2"));
+  const auto find = reinterpret_cast<Find>(dlsym(library, "cuGetProcAddress_v2"));
   if (!find) throw std::runtime_error("the CUDA driver has no cuGetProcAddress_v2");
+  return find;
+}
+
+CudaDriver load() {
   CudaDriver found;
   const auto one = [&](auto& slot, const char* name, int version) {
-    void* address = nullptr;
-    must(find(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), name);
-    if (!address) throw std::runtime_error(std::string("the CUDA driver has no ") + name);
-    slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(address);
+    slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(find_in_cuda(name, version));
   };
 #define WEIR_BENCH_LOAD(name, version) one(found.name, "cu" #name, version);
   WEIR_BENCH_CUDA_SYMBOLS(WEIR_BENCH_LOAD)
@@ -41,6 +43,14 @@ CUcontext primary_context() {
 }
 
 }  // namespace
+
+void* find_in_cuda(const char* name, int version) {
+  static const Find find = open_driver();
+  void* address = nullptr;
+  must(find(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), name);
+  if (!address) throw std::runtime_error(std::string("the CUDA driver has no ") + name);
+  return address;
+}
 
 const CudaDriver& cuda_driver() {
   static const CudaDriver driver = load();

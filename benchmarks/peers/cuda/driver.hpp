@@ -28,6 +28,13 @@ struct CudaDriver {
 /// one.
 [[nodiscard]] const CudaDriver& cuda_driver();
 
+/// Return another function of that library by its name in cuda.h. Throws std::runtime_error when it has none.
+[[nodiscard]] void* find_in_cuda(const char* name, int version);
+template <class F>
+[[nodiscard]] F cuda_function(const char* name, int version) {
+  return reinterpret_cast<F>(find_in_cuda(name, version));
+}
+
 /// Throws std::runtime_error naming the call, unless it succeeded.
 void must(CUresult result, const char* call);
 
