@@ -2,6 +2,7 @@
 // Physical handles, reserved addresses, and mappings of the ones at the others.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
