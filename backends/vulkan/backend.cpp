@@ -93,7 +93,8 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
 }
 
 bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
-  return kind == spi::HandleKind::cuda_vmm_fd && device.find(MemoryKind::device)->exportable;
+  const auto* info = device.find(MemoryKind::device);
+  return kind == spi::HandleKind::cuda_vmm_fd && info && info->exportable;
 }
 
 spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::ExportedHandle handle) {
