@@ -2,6 +2,7 @@
 // weir::Error and weir::OutOfMemory as Python exceptions with fields.
 
 #include <array>
+#include <cstring>
 #include <exception>
 
 #include "bind.hpp"
@@ -28,8 +29,20 @@ void set_code(nb::object& exception, const std::error_code& code) {
   exception.attr("category") = code.category().name();
 }
 
+/// Return the message of an error, which may quote what another process said and is no UTF-8. Null with a Python
+/// exception where there is no memory.
+nb::object text_of(const char* what) noexcept {
+  return nb::steal(PyUnicode_DecodeUTF8(what, static_cast<Py_ssize_t>(std::strlen(what)), "replace"));
+}
+
+void set_exception(PyObject* type, const char* what) noexcept {
+  if (const nb::object text = text_of(what)) PyErr_SetObject(type, text.ptr());
+}
+
 void raise(PyObject* type, const char* what, void (*fill)(nb::object&, const void*), const void* error) {
-  nb::object exception = nb::borrow(type)(what);
+  const nb::object text = text_of(what);
+  if (!text) throw nb::python_error();
+  nb::object exception = nb::borrow(type)(text);
   fill(exception, error);
   PyErr_SetObject(type, exception.ptr());
 }
@@ -95,7 +108,7 @@ void set_current_exception() noexcept {
     throw;
   } catch (const Error& e) {
     if (e.code() != Errc::unsupported && e.code() != Errc::incompatible) return set_plain_exception();
-    PyErr_SetString(PyExc_BufferError, e.what());
+    set_exception(PyExc_BufferError, e.what());
   } catch (...) {
     set_plain_exception();
   }
@@ -107,7 +120,7 @@ void set_plain_exception() noexcept {
   } catch (nb::python_error& e) {
     e.restore();
   } catch (const nb::builtin_exception& e) {
-    PyErr_SetString(python_type(e.type()), e.what());
+    set_exception(python_type(e.type()), e.what());
   } catch (const Error&) {
     translate(std::current_exception(), nullptr);
   } catch (const OutOfMemory&) {
@@ -115,7 +128,7 @@ void set_plain_exception() noexcept {
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    set_exception(PyExc_RuntimeError, e.what());
   }
 }
 

@@ -3,6 +3,8 @@
 
 import _thread
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -145,3 +147,29 @@ def test_refusals(shared_memory, path):
     with pytest.raises(weir.Error) as raised:
         server.publish("a", shared_memory.filled(10, 1), stream=shared_memory.stream)
     assert raised.value.condition == weir.Errc.closed
+
+
+def test_what_a_server_says_is_shown_whatever_its_bytes(path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(path))
+    listener.listen()
+
+    def refuse():
+        with listener.accept()[0] as connection:
+            connection.recv(65536)  # the greeting
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours, theirs:
+                file = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", theirs.fileno()))
+                connection.sendmsg([struct.pack("<II", 17, 1)], [file])
+                number = struct.unpack("<I", connection.recv(65536)[4:8])[0]
+                text = b"odd \xff\xfe"
+                connection.send(struct.pack("<IIIH", 18, number, 7, len(text)) + text)
+                connection.recv(65536)
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    with weir.ipc.Client(path, timeout=30) as client, pytest.raises(weir.Error) as caught:
+        client.list(timeout=30)
+    assert caught.value.condition is not None
+    thread.join()
+    listener.close()
