@@ -99,8 +99,11 @@ std::optional<Tensor> exchange(nb::handle object, nb::handle stream) {
   const Producer producer = producer_of(object.type());
   if (!producer.table || (producer.is_torch && torch_refuses(object))) return std::nullopt;
   DLManagedTensorVersioned* made = nullptr;
-  if (producer.table->managed_tensor_from_py_object_no_sync(object.ptr(), &made) != 0 || !made)
-    failed("managed_tensor_from_py_object_no_sync");
+  if (producer.table->managed_tensor_from_py_object_no_sync(object.ptr(), &made) != 0 || !made) {
+    if (!producer.is_torch) failed("managed_tensor_from_py_object_no_sync");
+    PyErr_Clear();  // a RuntimeError with a stack of C++; __dlpack__ of PyTorch refuses with a BufferError for users
+    return std::nullopt;
+  }
   Exported exported(made);
   const DLDevice device = made->version.major == DLPACK_MAJOR_VERSION ? made->dl_tensor.device : DLDevice{kDLCPU, 0};
   const Consumer consumer = consumer_for(stream, {static_cast<std::int32_t>(device.device_type), device.device_id});

@@ -46,6 +46,16 @@ def test_jax_shares_host_memory(pageable):
     assert int(array.sum()) == 16 * 0x01010101
 
 
+def test_what_torch_refuses_is_refused_in_its_words():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(BufferError, match="not supported by dlpack"):
+        weir.from_dlpack(torch.quantize_per_tensor(torch.randn(()), 0.1, 10, torch.qint8))
+    with pytest.raises(BufferError, match="layout other than"):
+        weir.from_dlpack(torch.zeros(3).to_sparse())
+    with pytest.raises(ValueError, match="device type meta"):
+        weir.from_dlpack(torch.zeros(3, device="meta"))
+
+
 def test_torch_shares_cuda_memory(cuda):
     torch = torch_on(cuda.device)
     buffer = cuda_buffer(cuda, 3)
