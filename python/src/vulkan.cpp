@@ -7,7 +7,10 @@
 #include <dlfcn.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
+
+#include <nanobind/stl/optional.h>
 
 #include "functions.hpp"
 #include "integers.hpp"
