@@ -31,8 +31,9 @@ struct PoolOptions {
   /// gets a segment of its own. A paged pool takes only what is missing, unless other processes open its pages.
   std::size_t segment_bytes = std::size_t{16} << 20;
   /// How much is taken at once when small requests need more memory: this part of the memory that there is for them, if
-  /// that is more than a segment. Many gigabytes of small buffers then take only a few hundred calls. With 0 the pool
-  /// always grows by segments; with 1, the largest value, it doubles.
+  /// that is more than a segment. Many gigabytes of small buffers then take only a few hundred calls. Where other
+  /// processes open pages, each of which costs them a file and calls of their driver, this is for all requests: the
+  /// part of all memory, in one page. With 0 the pool always grows by segments; with 1, the largest value, it doubles.
   double growth = 1.0 / 32;
   std::size_t alignment = default_alignment;  ///< least alignment of every buffer: a power of two of at most 2 MiB
   ReusePolicy reuse = ReusePolicy::wait_rather_than_fail;  ///< of memory that another stream used last

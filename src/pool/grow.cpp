@@ -24,7 +24,7 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
   const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
   bool added = false;
   if (pages_) {
-    const auto most = std::max(ahead, is_exportable() ? segment_bytes_ / granule : 0);
+    const auto most = is_exportable() ? std::max(ahead, lent_page()) : ahead;
     added = add_new_pages(granules, wanted.large, lock, shortage) ||
             (most > std::max(granules, pages_->unit) && add_pages(most, wanted.large, lock, shortage)) ||
             add_pages(granules, wanted.large, lock, shortage);
@@ -33,6 +33,12 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
     added = add_region(&shard, wanted.large, std::max({segment_bytes_, segments, least}), least, lock, shortage);
   }
   return added ? cut(shard, wanted, Search::thorough) : nullptr;
+}
+
+// Other processes open each page of an exportable pool by itself, so pages grow with the pool, whatever they are for.
+std::uint64_t PoolResource::lent_page() const noexcept {
+  const auto part = static_cast<std::uint64_t>(static_cast<double>(arena_.bytes / granule) * growth_);
+  return std::max<std::uint64_t>(segment_bytes_ / granule, std::min<std::uint64_t>(part, most_bytes / granule));
 }
 
 // Ask upstream for a region: without the lock, and in one thread at a time. When the pool would become larger than it

@@ -128,6 +128,7 @@ class PoolResource final : public Pool {
   // grow.cpp
   struct Growing;
   Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  [[nodiscard]] std::uint64_t lent_page() const noexcept;
   bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
 

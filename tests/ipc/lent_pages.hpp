@@ -26,7 +26,7 @@ class LentPages : public OnMemory {
   static inline const std::chrono::seconds limit = answer_limit();
 
   const std::size_t page = device().find(resource->kind())->granularity;
-  const PoolPtr pool = make_pool(resource, {.segment_bytes = page, .exportable = true});
+  const PoolPtr pool = make_pool(resource, {.segment_bytes = page, .growth = 0, .exportable = true});
 
   /// Return a buffer that lies in so many pages, because each of them was made for another buffer.
   [[nodiscard]] Buffer in_pages(std::size_t count, std::size_t less = 0) {

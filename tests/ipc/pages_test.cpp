@@ -60,6 +60,20 @@ TEST_P(LentPages, AreFew) {
   EXPECT_EQ(limited->stats().reserved, 2 * page);
 }
 
+// So many gigabytes are a few hundred of them.
+TEST_P(LentPages, GrowWithThePool) {
+  constexpr std::size_t count = 100;
+  const auto pages_with = [&](double growth) {
+    const auto pool = make_pool(resource, {.segment_bytes = page, .growth = growth, .exportable = true});
+    std::vector<Buffer> buffers;
+    for (std::size_t i = 0; i < count; ++i) buffers.push_back(pool->allocate(page, stream));
+    EXPECT_LE(pool->stats().reserved, static_cast<std::size_t>((1 + growth) * count * page));
+    return pool->pool_stats().segments;
+  };
+  EXPECT_EQ(pages_with(0), count);
+  EXPECT_LE(pages_with(0.25), 30U);
+}
+
 TEST_P(LentPages, DescriptorsNameAllOfThem) {
   const Buffer buffer = in_pages(5, 1000);
   put(buffer, pattern(buffer.size(), 1));

@@ -39,8 +39,8 @@ std::uint64_t page_size(std::uint64_t request, std::uint64_t pool, std::uint64_t
   return round_up(std::max({wanted, request / most_per_request, unit}), unit);
 }
 
-std::uint64_t lent_page_size(std::uint64_t request, std::uint64_t segment, std::uint64_t unit) noexcept {
-  return round_up(std::max({request / most_per_lent_request, std::min(request, segment), unit}), unit);
+std::uint64_t lent_page_size(std::uint64_t request, std::uint64_t wanted, std::uint64_t unit) noexcept {
+  return round_up(std::max({request / most_per_lent_request, std::min(request, wanted), unit}), unit);
 }
 
 // Return on how many sides of the range there is no memory.
@@ -100,7 +100,7 @@ PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves)
   }
   std::uint64_t missing = 0;
   for (const Page& gap : gaps) missing += gap.granules;
-  const auto most = is_exportable() ? lent_page_size(missing, segment_bytes_ / granule, pages_->unit)
+  const auto most = is_exportable() ? lent_page_size(missing, lent_page(), pages_->unit)
                                     : page_size(missing, arena_.bytes / granule, pages_->unit);
   for (const Idle& idle : missing != 0 && moves ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
     if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
