@@ -28,6 +28,7 @@ APART = {
         "testJaxPinnedHostRoundTrip", "testNumpyToJax",  # about the kind and the alignment of the array's own memory
     },
     "ThroughDlpack": _NOT_BY_DLPACK | {
+        "testCuPyToJax",  # JAX takes CuPy's arrays by __cuda_array_interface__
         "testNumpyToJax", "testNumpyToJaxNondefaultLayout", "testTensorFlowToJax", "testTensorFlowToJaxInt64",
         "testTensorFlowToJaxNondefaultLayout", "testTpuHostBufferDmaMap",
     },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlpack/dlpack.h>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "tensor/dlpack_devices.hpp"
 #include "weir/dlpack.hpp"
 #include "weir/error.hpp"
+#include "weir/memory_resource.hpp"
 #include "weir/spi/dlpack.hpp"
 
 namespace weir {
@@ -60,6 +62,13 @@ spi::DeviceState& device_of(DlpackDevice device) {
   }
   refuse(Errc::unsupported, "device type " + std::to_string(device.type) + ", id " + std::to_string(device.id) +
                                 ": no such device of backend " + std::string(type->backend) + " in this process");
+}
+
+// Memory of no bytes has no segment that knows what it is. So it is of a kind that tensors name in the same way.
+Buffer nothing(spi::DeviceState& device, std::int32_t type, const Stream& stream) {
+  const auto kind = std::ranges::find(device.kinds, type, &KindInfo::dlpack_device);
+  if (kind == device.kinds.end()) return detail::adopt_nothing(device, stream);
+  return make_resource(Device(device), kind->kind)->allocate(0, stream);
 }
 
 Layout layout_of(const spi::ImportedTensor& tensor) {
@@ -132,7 +141,7 @@ Tensor spi::import_tensor(const ImportedTensor& tensor, bool read_only, std::fun
   const auto below = lift_above_zero(layout);
   const auto bytes = layout.bytes_needed();
   auto& device = device_of(tensor.device);
-  if (bytes == 0) return {detail::adopt_nothing(device, stream), std::move(layout)};
+  if (bytes == 0) return {nothing(device, tensor.device.type, stream), std::move(layout)};
   if (tensor.data == 0)
     refuse(Errc::invalid_argument, "the data is null but " + std::to_string(bytes) + " bytes are needed");
   std::uint64_t begin = tensor.data;

@@ -195,6 +195,9 @@ TEST_P(DlpackImport, NoElements) {
     EXPECT_EQ(tensor.layout().elements(), 0);
     EXPECT_EQ(tensor.buffer().size(), 0U);
     EXPECT_EQ(tensor.buffer().host_data(), nullptr);
+    const auto& label = producer.tensor.device;
+    EXPECT_EQ(dlpack_device(tensor.buffer()), (DlpackDevice{label.device_type, label.device_id}));
+    EXPECT_EQ(tensor.to_dlpack(stream).get()->dl_tensor.device.device_type, label.device_type);
     external = tensor.buffer().memory_resource();
   }
   settle(external);
