@@ -89,14 +89,16 @@ void leave_dead_server(const std::string& path) {
 void locks_stay_the_parents() {
   const Folder folder;
   const std::string server = folder / "server", holder = folder / "holder";
-  int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "a pipe");
-  const auto fork_on = [&] {
+  int ends[2], begun[2];
+  require(::pipe2(ends, O_CLOEXEC) == 0 && ::pipe2(begun, O_CLOEXEC) == 0, "two pipes");
+  const auto fork_on = [&] {  // the child has closed its copies once it runs
+    char byte = 0;
     (void)fork_child([&] {
       ::close(ends[1]);
-      char byte = 0;
+      (void)!::write(begun[1], &byte, 1);
       (void)!::read(ends[0], &byte, 1);
     });
+    require(::read(begun[0], &byte, 1) == 1, "the child runs");
   };
   leave_dead_server(server);
   once_locked = fork_on;
