@@ -250,10 +250,10 @@ PyMethodDef* methods() {
   return all.data();
 }
 
-PyType_Slot slots[] = {{Py_tp_methods, methods()},
-                       {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
-                       {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
-                       {0, nullptr}};
+PyType_Slot buffer_slots[] = {{Py_tp_methods, methods()},
+                              {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)},
+                              {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
+                              {0, nullptr}};
 
 void bind_observers(nb::class_<Buffer>& c) {
   c.def_prop_ro("size", &Buffer::size, "bytes; 0 when closed")
@@ -292,7 +292,7 @@ void bind_observers(nb::class_<Buffer>& c) {
 
 void bind_buffers(nb::module_& m) {
   nb::class_<Buffer> c(
-      m, "Buffer", nb::type_slots(slots), nb::is_weak_referenceable(),
+      m, "Buffer", nb::type_slots(buffer_slots), nb::is_weak_referenceable(),
       "Owner of a range of memory. Made by MemoryResource.allocate. The memory goes back when the last "
       "owner is gone: Buffer, slice, Tensor, DLPack consumer, memoryview.");
   bind_observers(c);

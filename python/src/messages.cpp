@@ -35,7 +35,7 @@ Buffer open(const ipc::Descriptor& descriptor) {
     }
     return std::pair(std::move(made), std::move(event));
   });
-  wait_for(opened, std::nullopt);
+  python::wait_for(opened, std::nullopt);
   return std::move(buffer);
 }
 

@@ -53,9 +53,9 @@ nb::dict dict_of(const PoolStats& s) {
   return out;
 }
 
-PoolPtr make(nb::handle upstream, const Int& initial_bytes, const std::optional<Int>& limit, const Int& segment_bytes,
-             double growth, const Int& alignment, nb::handle reuse, const std::optional<Int>& release_threshold,
-             double patience, bool exportable, bool paged) {
+PoolPtr pool_over(nb::handle upstream, const Int& initial_bytes, const std::optional<Int>& limit,
+                  const Int& segment_bytes, double growth, const Int& alignment, nb::handle reuse,
+                  const std::optional<Int>& release_threshold, double patience, bool exportable, bool paged) {
   const PoolOptions options{.initial_bytes = count(initial_bytes, "initial_bytes"),
                             .limit = at_most(limit, "limit"),
                             .segment_bytes = count(segment_bytes, "segment_bytes"),
@@ -125,7 +125,7 @@ void bind_pools(nb::module_& m) {
       .value("wait_rather_than_fail", ReusePolicy::wait_rather_than_fail, "when upstream has no more memory")
       .value("wait_rather_than_grow", ReusePolicy::wait_rather_than_grow, "before upstream is asked");
   bind_class(m);
-  m.def("make_pool", &make, nb::arg("upstream"), nb::kw_only(), nb::arg("initial_bytes") = defaults.initial_bytes,
+  m.def("make_pool", &pool_over, nb::arg("upstream"), nb::kw_only(), nb::arg("initial_bytes") = defaults.initial_bytes,
         nb::arg("limit").none() = nb::none(), nb::arg("segment_bytes") = defaults.segment_bytes,
         nb::arg("growth") = defaults.growth, nb::arg("alignment") = defaults.alignment,
         nb::arg("reuse") = "wait_rather_than_fail", nb::arg("release_threshold").none() = nb::none(),

@@ -82,7 +82,7 @@ PyMethodDef methods[] = {
      "OutOfMemory."},
     {}};
 
-PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
+PyType_Slot resource_slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
 
 }  // namespace
 
@@ -105,7 +105,8 @@ nb::dict dict_of(const ResourceStats& s) {
 
 void bind_resources(nb::module_& m) {
   nb::class_<MemoryResource>(m, "MemoryResource", nb::is_weak_referenceable(),
-                             "Source of memory. Thread-safe; its Buffers keep it alive.", nb::type_slots(slots))
+                             "Source of memory. Thread-safe; its Buffers keep it alive.",
+                             nb::type_slots(resource_slots))
       .def(
           "try_allocate",
           [](MemoryResource& r, const Int& size, const Stream& stream, const Int& alignment) {

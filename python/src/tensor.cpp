@@ -48,15 +48,15 @@ PyObject* take_from(PyObject*, PyObject* const* values, Py_ssize_t positional, P
   });
 }
 
-PyType_Slot slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
-                       {Py_bf_getbuffer, reinterpret_cast<void*>(&get_tensor)},
-                       {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
-                       {0, nullptr}};
+PyType_Slot tensor_slots[] = {{Py_tp_methods, tensor_dlpack_methods()},
+                              {Py_bf_getbuffer, reinterpret_cast<void*>(&get_tensor)},
+                              {Py_bf_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
+                              {0, nullptr}};
 
 }  // namespace
 
 void bind_tensors(nb::module_& m) {
-  nb::class_<Tensor> tensor(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
+  nb::class_<Tensor> tensor(m, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
                             "A Buffer seen as an array. Shares its ownership; what NumPy and others take by DLPack.");
   tensor
       .def_prop_ro(
