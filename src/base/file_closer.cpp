@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file_closer.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -213,17 +216,33 @@ class Closer {
   bool told_ = false;        // it was reported that all threads are stuck
 };
 
-Closer& closer() { return never_ends<Closer>(); }
+/// What hostile files of one sort keep from closing is no file of the other. Pipes are most of what honest processes
+/// give: leases and ready points.
+struct Closers {
+  Closer pipes, others;
+};
+
+Closers& closers() { return never_ends<Closers>(); }
+
+// The kernel answers without the file's help.
+bool is_pipe(const spi::UniqueFd& file) noexcept {
+  struct statx status;
+  return ::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
+         S_ISFIFO(status.stx_mode);
+}
 
 // Last, because a thread that holds another lock may hand a file over.
-const ForkStep closer_step(ForkStep::last, [](spi::ForkMoment moment) noexcept { closer().fork(moment); });
+const ForkStep closer_step(ForkStep::last, [](spi::ForkMoment moment) noexcept {
+  closers().pipes.fork(moment);
+  closers().others.fork(moment);
+});
 
 }  // namespace
 
 void close_apart(spi::UniqueFd file) noexcept {
   if (!file) return;
   keep_code_loaded();
-  closer().take(std::move(file));
+  (is_pipe(file) ? closers().pipes : closers().others).take(std::move(file));
 }
 
 void close_apart(std::vector<spi::UniqueFd>& files, std::size_t first) noexcept {
@@ -233,9 +252,12 @@ void close_apart(std::vector<spi::UniqueFd>& files, std::size_t first) noexcept 
   }
 }
 
-void settle_closes() noexcept { closer().settle(); }
+void settle_closes() noexcept {
+  closers().pipes.settle();
+  closers().others.settle();
+}
 
-std::size_t files_to_close() noexcept { return closer().unclosed(); }
+std::size_t files_to_close() noexcept { return closers().pipes.unclosed() + closers().others.unclosed(); }
 
 }  // namespace weir::detail
 

@@ -2,7 +2,8 @@
 #pragma once
 // Closes files that come from other processes, on threads that may block and that do nothing else. One thread is enough
 // while no close blocks; another thread takes over from one that is stuck. There is a limit to the number of threads.
-// When all of them are stuck, files stay open until one thread comes back, and that is reported once.
+// When all of them are stuck, files stay open until one thread comes back, and that is reported once. Pipes have
+// threads of their own.
 
 #include <cstddef>
 #include <vector>

@@ -11,14 +11,17 @@
 namespace weir::detail {
 
 /// An end of a connection to another process. Files that the peer has sent and nobody has read are closed with the
-/// socket, and the peer may have chosen some whose close blocks. So the connection is hung up at once, and the socket is
-/// closed on a thread that may block.
+/// socket, and the peer may have chosen some whose close blocks. So the connection is hung up at once, and a socket
+/// that still has something to read is closed on a thread that may block.
 class ConnectedSocket {
  public:
   explicit ConnectedSocket(spi::UniqueFd socket) noexcept : socket_(std::move(socket)) {}
   ConnectedSocket(ConnectedSocket&&) noexcept = default;
   ConnectedSocket& operator=(ConnectedSocket&&) = delete;
-  ~ConnectedSocket() { hang_up(); }
+  ~ConnectedSocket() {
+    hang_up();
+    if (socket_ && holds_nothing()) (void)socket_.trust();  // closed here
+  }
 
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
   explicit operator bool() const noexcept { return static_cast<bool>(socket_); }
@@ -30,6 +33,15 @@ class ConnectedSocket {
   void leave_to_parent() noexcept { (void)socket_.trust(); }
 
  private:
+  /// Return whether nothing is left to read, which stays so once the connection is hung up. An empty packet reads like
+  /// the end, unless it has credentials for which there is no room.
+  [[nodiscard]] bool holds_nothing() const noexcept {
+    const int yes = 1;
+    if (::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0) return false;
+    msghdr message{};
+    return ::recvmsg(socket_.get(), &message, MSG_PEEK | MSG_DONTWAIT) == 0 && (message.msg_flags & MSG_CTRUNC) == 0;
+  }
+
   spi::StrangerFd socket_;
 };
 

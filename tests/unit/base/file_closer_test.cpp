@@ -16,6 +16,7 @@
 
 #include "busy_pipe.hpp"
 #include "fds.hpp"
+#include "lingering_socket.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
 #include "weir/spi/stranger_fd.hpp"
@@ -155,6 +156,17 @@ TEST_F(StrangerFiles, SeveralThatBlockKeepNoOtherOpen) {
   Told told;
   detail::close_apart(told.take());
   told.wait();
+}
+
+TEST_F(StrangerFiles, ThatAreNoPipesKeepNoPipeOpen) {
+  std::list<LingeringSocket> blocking(most_threads);
+  for (LingeringSocket& socket : blocking) detail::close_apart(socket.take());
+  std::list<Told> many(100);
+  for (Told& told : many) detail::close_apart(told.take());
+  for (const Told& told : many) told.wait();
+  EXPECT_EQ(detail::files_to_close(), most_threads);
+  for (LingeringSocket& socket : blocking) socket.let_go();
+  settle_files();
 }
 
 // Each time anew.

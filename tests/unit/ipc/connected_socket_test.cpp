@@ -3,16 +3,20 @@
 // ended by the watchdog.
 #include "ipc/connected_socket.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <list>
 #include <optional>
 #include <utility>
 
 #include "base/file_closer.hpp"
 #include "busy_pipe.hpp"
 #include "ipc/packets.hpp"
+#include "lingering_socket.hpp"
+#include "sink.hpp"
 #include "spawn.hpp"
 
 namespace weir::test {
@@ -43,6 +47,29 @@ TEST_F(UnreadFiles, AreNotWaitedFor) {
   send_file(peers);
   socket.reset();
   EXPECT_EQ(detail::send_packet(peers.get(), nonsense, {}, false), -1) << "the connection is hung up at once";
+}
+
+// Strangers can keep all threads that close files busy, and connections of others end all the same.
+TEST(Connections, InWhichNothingIsLeftNeedNoThread) {
+  constexpr std::size_t most_threads = 8;
+  std::list<LingeringSocket> blocking(most_threads);
+  for (LingeringSocket& socket : blocking) detail::close_apart(socket.take());
+  for (const bool hung_up : {false, true}) {
+    auto [mine, peers] = socket_pair(SOCK_SEQPACKET);
+    const int number = mine.get();
+    if (hung_up) peers.reset();
+    { const detail::ConnectedSocket socket(std::move(mine)); }
+    EXPECT_EQ(::fcntl(number, F_GETFD), -1) << "it is closed";
+  }
+  // An empty packet is not the end: a file may come with the next one.
+  auto [mine, peers] = socket_pair(SOCK_SEQPACKET);
+  ASSERT_EQ(::send(peers.get(), nonsense.data(), 0, MSG_NOSIGNAL), 0);
+  const int number = mine.get();
+  { const detail::ConnectedSocket socket(std::move(mine)); }
+  EXPECT_NE(::fcntl(number, F_GETFD), -1) << "a thread closes it";
+  for (LingeringSocket& socket : blocking) socket.let_go();
+  while (detail::files_to_close() != 0) detail::settle_closes();
+  (void)take_reports();  // of threads that were stuck, if it took so long
 }
 
 }  // namespace
