@@ -3,10 +3,13 @@
 #include "host_bytes.hpp"
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dtype.hpp"
 #include "guarded.hpp"
+#include "integers.hpp"
 #include "ordering.hpp"
 #include "weir/spi/dlpack.hpp"
 #include "weir/spi/segment.hpp"
@@ -14,13 +17,27 @@
 namespace weir::python {
 namespace {
 
+/// Return whether elements of this format are, or contain, references to objects of Python. Names of fields stand
+/// between colons.
+bool has_references(std::string_view format) {
+  bool in_name = false;
+  for (const char letter : format) {
+    if (letter == ':') in_name = !in_name;
+    if (letter == 'O' && !in_name) return true;
+  }
+  return false;
+}
+
 HostBytes host_bytes_of(nb::handle object, int access) {
   nb::object view = nb::steal(PyMemoryView_GetContiguous(object.ptr(), access, 'C'));
   if (!view) throw nb::python_error();
   Py_buffer buffer;
-  if (PyObject_GetBuffer(view.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  if (PyObject_GetBuffer(view.ptr(), &buffer, PyBUF_RECORDS_RO) != 0) throw nb::python_error();
   const std::span bytes{static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)};
+  const std::string format = buffer.format ? buffer.format : "";
   PyBuffer_Release(&buffer);  // the view still holds the memory
+  if (has_references(format))
+    fail(PyExc_TypeError, "objects of Python, of format '" + format + "', cannot be copied as bytes");
   return {std::move(view), bytes};
 }
 

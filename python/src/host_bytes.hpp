@@ -13,7 +13,8 @@ struct HostBytes {
   nb::object view;  ///< memoryview
   std::span<std::byte> bytes;
 };
-/// Return the bytes of `object` for reading. Elements that are not contiguous are gathered in C order first.
+/// Return the bytes of `object` for reading. Elements that are not contiguous are gathered in C order first. Throws
+/// TypeError for references to objects of Python, also for writing.
 HostBytes readable(nb::handle object);
 /// Return the bytes of `object` for writing. Throws BufferError unless they are contiguous and writable.
 HostBytes writable(nb::handle object);

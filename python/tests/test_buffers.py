@@ -5,6 +5,7 @@ import gc
 import itertools
 import weakref
 
+import numpy as np
 import pytest
 from conftest import ALL, Memory
 
@@ -211,6 +212,28 @@ def test_copy_objects_must_have_memory(memory):
         buffer.copy_from([1, 2, 3, 4], stream=memory.stream)
     with pytest.raises(BufferError):
         buffer.copy_to(b"read", stream=memory.stream)
+
+
+@pytest.mark.parametrize("fields", [None, [("a", "i8"), ("b", object)]])
+def test_objects_of_python_are_no_bytes(memory, fields):
+    """Bytes over the references of an array would be followed as addresses when they are dropped."""
+    objects = np.zeros(2, np.dtype(fields or object))
+    buffer = memory.filled(objects.nbytes, 1)
+    for call in (
+        lambda: buffer.copy_to(objects, stream=memory.stream),
+        lambda: buffer.copy_from(objects, stream=memory.stream),
+    ):
+        with pytest.raises(TypeError, match=r"objects of Python, of format '.*O.*', cannot be copied as bytes"):
+            call()
+    assert (objects == np.zeros_like(objects)).all()
+
+
+def test_names_of_fields_are_no_formats(memory):
+    records = np.zeros(2, [("Old", "i4"), ("O", "f4")])
+    buffer = memory.filled(records.nbytes, 1)
+    buffer.copy_to(records, stream=memory.stream)
+    memory.stream.synchronize()
+    assert records["Old"].tolist() == [0x01010101] * 2
 
 
 def test_slices_share_the_memory(memory):
