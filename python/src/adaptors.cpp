@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "integers.hpp"
+#include "texts.hpp"
 #include "weir/adaptors/aligned.hpp"
 #include "weir/adaptors/debug.hpp"
 #include "weir/adaptors/limiting.hpp"
@@ -85,17 +86,6 @@ void bind_debug(nb::module_& m) {
       "Find writes outside of Buffers and to closed ones. `guard_bytes` go before and after each Buffer; `poison` "
       "fills new Buffers with 0xcd and kept ones with 0xdd; closed memory is kept from upstream up to "
       "`quarantine_bytes`.");
-}
-
-/// Return the file name in a str or an os.PathLike.
-std::string path_of(nb::handle path) {
-  PyObject* encoded = nullptr;
-  if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) {
-    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
-    PyErr_Clear();
-    wrong_type(path, "path", "a str or an os.PathLike");
-  }
-  return nb::steal<nb::bytes>(encoded).c_str();
 }
 
 LoggingPtr log(ResourcePtr upstream, nb::handle path, const Int& buffer_bytes) {

@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 
 #include "integers.hpp"
+#include "texts.hpp"
 
 namespace weir::python {
 namespace {
@@ -22,8 +23,6 @@ std::size_t index_of(PyObject* name, std::initializer_list<Name> parameters) {
   return i;
 }
 
-std::string text(PyObject* name) { return nb::cast<std::string>(nb::handle(name)); }
-
 }  // namespace
 
 void take(const Call& call, std::span<PyObject*> out, std::initializer_list<Name> parameters,
@@ -37,17 +36,15 @@ void take(const Call& call, std::span<PyObject*> out, std::initializer_list<Name
     PyObject* const name = PyTuple_GetItem(call.names, static_cast<Py_ssize_t>(i));
     const std::size_t at = index_of(name, parameters);
     if (at == out.size())
-      fail(PyExc_TypeError, std::string(call.function) + "() got an unexpected keyword argument '" + text(name) + "'");
+      fail(PyExc_TypeError, std::string(call.function) + "() got an unexpected keyword argument '" + shown(name) + "'");
     if (out[at])
-      fail(PyExc_TypeError,
-           std::string(call.function) + "() got multiple values for argument '" + text(name) + "'");
+      fail(PyExc_TypeError, std::string(call.function) + "() got multiple values for argument '" + shown(name) + "'");
     out[at] = call.values[call.positional + i];
   }
 }
 
 void missing(const Call& call, Name parameter) {
-  fail(PyExc_TypeError,
-       std::string(call.function) + "() needs the argument '" + text(interned(parameter)) + "'");
+  fail(PyExc_TypeError, std::string(call.function) + "() needs the argument '" + shown(interned(parameter)) + "'");
 }
 
 void wrong_class(nb::handle object, const char* what, nb::handle type) {

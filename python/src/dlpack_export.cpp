@@ -15,6 +15,7 @@
 #include "guarded.hpp"
 #include "integers.hpp"
 #include "ordering.hpp"
+#include "texts.hpp"
 #include "weir/interop/python.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
@@ -66,9 +67,7 @@ bool wants_versioned(nb::handle max_version) {
 
 void parse(Arguments& arguments, nb::handle name, nb::handle value) {
   const std::optional<Name> known = keyword(name);
-  if (!known)
-    throw nb::type_error(
-        ("__dlpack__() got an unexpected keyword argument '" + nb::cast<std::string>(name) + "'").c_str());
+  if (!known) throw nb::type_error(("__dlpack__() got an unexpected keyword argument '" + shown(name) + "'").c_str());
   if (value.is_none()) return;
   if (*known == Name::max_version) {
     arguments.versioned = wants_versioned(value);

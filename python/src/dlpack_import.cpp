@@ -6,11 +6,13 @@
 #include <array>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dlpack_names.hpp"
 #include "exchange_import.hpp"
+#include "integers.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
 #include "weir/interop/python.hpp"
@@ -106,7 +108,13 @@ Tensor adopt(nb::handle capsule, const Stream& stream) {
 DlpackDevice device_of(nb::handle object) {
   try {
     const nb::object device = call(object, Name::dlpack_device);
-    return {nb::cast<int>(nb::int_(device[0])), nb::cast<int>(nb::int_(device[1]))};
+    const auto type = integer(device[0], "the type that __dlpack_device__ gives");
+    const auto id = integer(device[1], "the number that __dlpack_device__ gives");
+    if (!std::in_range<std::int32_t>(type) || !std::in_range<std::int32_t>(id))
+      throw nb::value_error(("__dlpack_device__ gives a device that there cannot be: (" + std::to_string(type) + ", " +
+                             std::to_string(id) + ")")
+                                .c_str());
+    return {static_cast<std::int32_t>(type), static_cast<std::int32_t>(id)};
   } catch (nb::python_error& e) {
     if (!e.matches(PyExc_AttributeError) || nb::hasattr(object, "__dlpack_device__")) throw;
   }

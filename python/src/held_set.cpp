@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "files.hpp"
+#include "host_array.hpp"
+#include "integers.hpp"
 #include "patience.hpp"
+#include "texts.hpp"
 
 namespace weir::python {
 namespace {
@@ -51,10 +54,20 @@ std::unique_lock<std::timed_mutex> take_turn(Writer& self, const Patience& patie
   return turn;
 }
 
-std::uint64_t commit(Writer& self, nb::dict tensors, const Stream& stream, std::optional<double> timeout) {
+/// Return owners of the tensors, under their names.
+std::vector<std::pair<std::string, Tensor>> owners_of(const nb::dict& tensors) {
   std::vector<std::pair<std::string, Tensor>> all;
-  for (const auto [name, tensor] : tensors)
-    all.emplace_back(nb::cast<std::string>(name), nb::cast<const Tensor&>(tensor).share());
+  for (const auto [key, value] : tensors) {
+    std::string name = string_of(key, "the name of a tensor");
+    std::optional<Tensor> tensor = weir_tensor(value, "SetWriter.commit");
+    if (!tensor) wrong_type(value, ("tensors['" + name + "']").c_str(), "a weir.Tensor or a weir.Buffer");
+    all.emplace_back(std::move(name), std::move(*tensor));
+  }
+  return all;
+}
+
+std::uint64_t commit(Writer& self, nb::dict tensors, const Stream& stream, std::optional<double> timeout) {
+  const auto all = owners_of(tensors);
   const Patience patience(timeout);
   const auto turn = take_turn(self, patience, "SetWriter.commit");
   try {
@@ -84,9 +97,10 @@ nb::tuple open_set(SetReader& reader, const Stream& stream, std::optional<double
 }
 
 template <class End>
-void make(End* self, std::string path, std::string name, double timeout, bool other_users) {
+void make(End* self, nb::handle path, std::string name, double timeout, bool other_users) {
+  std::string at = path_of(path);
   const HoldOptions how = options(timeout, other_users);
-  without_gil([&] { new (self) End(std::move(path), std::move(name), how); });
+  without_gil([&] { new (self) End(std::move(at), std::move(name), how); });
 }
 
 }  // namespace
@@ -97,11 +111,13 @@ void bind_held_sets(nb::module_& ipc) {
            nb::arg("other_users") = false,
            "Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone "
            "when no holder is there.")
-      .def("commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
-           "Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the "
-           "tensors is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, "
-           "and their memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory "
-           "that was not made exportable, out_of_memory when the holder is full, peer_gone, timed_out.")
+      .def(
+          "commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
+          "Make this dict of tensors, a Buffer standing for its bytes, the next epoch of the set, as a whole, once all "
+          "work on `stream` and on the "
+          "tensors is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, "
+          "and their memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory "
+          "that was not made exportable, out_of_memory when the holder is full, peer_gone, timed_out.")
       .def("remove", &remove, nb::kw_only(), nb::arg("timeout") = nb::none(),
            "Take the set out of the holder. Readers keep what they have.");
   nb::class_<SetReader>(ipc, "SetReader", "Gets a named set of tensors from a holder (`weir hold PATH`).")

@@ -16,6 +16,7 @@
 #include "extents.hpp"
 #include "files.hpp"
 #include "patience.hpp"
+#include "texts.hpp"
 #include "weir/client.hpp"
 #include "weir/server.hpp"
 
@@ -30,8 +31,6 @@ using ipc::News;
 using ipc::Server;
 using ipc::Subscription;
 using std::chrono::milliseconds;
-
-std::string path_of(nb::handle path) { return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path)); }
 
 /// Return the time limit of a call that asks the server once.
 milliseconds limit(double seconds) { return Patience(seconds).all(); }
@@ -115,7 +114,7 @@ void bind_server(nb::module_& ipc) {
       .def_prop_ro(
           "clients", [](const Server& server) { return without_gil([&] { return server.stats().clients; }); },
           "A Guest for each client.")
-      .def_prop_ro("path", &Server::path)
+      .def_prop_ro("path", [](const Server& server) { return path_text(server.path()); })
       .def(
           "close", [](Server& server) { without_gil([&] { server.close(); }); },
           "Serve nobody any more, and remove the socket. What clients hold stays valid.")

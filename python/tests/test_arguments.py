@@ -173,6 +173,7 @@ def test_calls_that_are_handled_without_nanobind(pageable):
         (resource.allocate, (8, stream), {}, r"allocate\(\) takes at most 1 positional arguments, and 2 were given"),
         (resource.allocate, (8,), {"size": 8, "stream": stream}, r"allocate\(\) got multiple values for argument 'size'"),
         (resource.allocate, (8,), {"stream": stream, "bytes": 8}, r"allocate\(\) got an unexpected keyword argument 'bytes'"),
+        (resource.allocate, (8,), {"stream": stream, "\ud800": 8}, r"allocate\(\) got an unexpected .* '\\ud800'"),
         (resource.allocate, (8,), {"stream": None}, "stream must be a weir.Stream, not NoneType"),
         (resource.allocate, (8,), {"stream": resource}, "stream must be a weir.Stream, not weir._weir.MemoryResource"),
         (resource.allocate, (8,), {"stream": new}, "stream must be a weir.Stream, not"),

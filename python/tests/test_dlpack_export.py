@@ -173,6 +173,7 @@ def test_host_memory_takes_no_stream(pageable, stream):
         ({"dl_device": (1, None)}, "dl_device must be an int"),
         ({"copy": 1}, "copy must be None, True or False"),
         ({"nonsense": 1}, "unexpected keyword argument 'nonsense'"),
+        ({"\ud800": 1}, r"unexpected keyword argument '\\ud800'"),
     ],
 )
 def test_wrong_arguments_are_named(pageable, arguments, message):

@@ -285,3 +285,27 @@ def test_what_cannot_say_that_it_is_read_only_is_not_written():
         tensor.buffer.fill(1, stream=weir.Stream(weir.host_device()))
     assert (np.from_dlpack(tensor) == np.arange(12)).all()
     assert not weir.from_dlpack(array).is_read_only
+
+
+@pytest.mark.parametrize("device, error, words", [
+    (("1", 0), TypeError, "the type that __dlpack_device__ gives must be an integer, not str"),
+    ((1.5, 0), TypeError, "the type that __dlpack_device__ gives must be an integer, not float"),
+    ((1, None), TypeError, "the number that __dlpack_device__ gives must be an integer, not NoneType"),
+    ((2**40, 0), ValueError, r"__dlpack_device__ gives a device that there cannot be: \(1099511627776, 0\)"),
+    ((1, -(2**31) - 1), ValueError, r"__dlpack_device__ gives a device that there cannot be: \(1, -2147483649\)"),
+])
+def test_what_is_no_device(device, error, words):
+    class Producer(Older):
+        def __dlpack_device__(self):
+            return device
+
+    with pytest.raises(error, match=words):
+        weir.from_dlpack(Producer(np.arange(12)))
+
+
+def test_numbers_of_devices_are_integers_of_any_class():
+    class Producer(Older):
+        def __dlpack_device__(self):
+            return np.int32(1), np.uint8(0)
+
+    assert weir.from_dlpack(Producer(np.arange(12))).shape == (12,)

@@ -56,6 +56,35 @@ def test_a_dict_goes_in_and_comes_out(holder, shared_memory):
     writer.remove(timeout=60)
 
 
+def test_buffers_are_tensors_of_bytes(holder, shared_memory):
+    path, _process = holder
+    stream, buffer = shared_memory.stream, shared_memory.filled(64, 5)
+    writer, reader = weir.ipc.SetWriter(Path(path), "set"), weir.ipc.SetReader(Path(path), "set")
+    writer.commit({"bytes": buffer, "numbers": buffer.view("int32")}, stream=stream)
+    _epoch, tensors = reader.open(stream=stream, timeout=60)
+    assert {name: (t.dtype, t.shape) for name, t in tensors.items()} == {
+        "bytes": ("uint8", (64,)),
+        "numbers": ("int32", (16,)),
+    }
+    assert shared_memory.bytes_of(tensors["bytes"].buffer) == b"\5" * 64
+
+
+def test_what_is_no_set(holder, shared_memory):
+    path, _process = holder
+    stream, tensor = shared_memory.stream, shared_memory.filled(64, 5).view()
+    writer = weir.ipc.SetWriter(path, "set")
+    for tensors, error, words in (
+        ({"a": tensor, "b": None}, TypeError, r"tensors\['b'\] must be a weir.Tensor or a weir.Buffer, not NoneType"),
+        ({1: tensor}, TypeError, "the name of a tensor must be a str, not int"),
+        ({"\ud800": tensor}, ValueError, r"the name of a tensor has characters that have no UTF-8: '\\ud800'"),
+    ):
+        with pytest.raises(error, match=words):
+            writer.commit(tensors, stream=stream)
+    for end in (weir.ipc.SetWriter, weir.ipc.SetReader):
+        with pytest.raises(TypeError, match="path must be a str or an os.PathLike, not int"):
+            end(3, "set")
+
+
 def test_sets_of_two_threads_are_whole(holder, cuda):
     path, _process = holder
     held, idle = weir.Stream(weir.host_device()), weir.Stream(weir.host_device())

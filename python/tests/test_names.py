@@ -2,6 +2,7 @@
 """weir.ipc.Server and Client: tensors by name, here and in a second process."""
 
 import _thread
+import os
 import signal
 import socket
 import struct
@@ -85,6 +86,25 @@ def test_buffers_are_tensors_of_bytes(shared_memory, path):
     got = weir.ipc.Client(path, timeout=30).get("raw", stream=shared_memory.stream, timeout=30)
     assert (got.dtype, got.shape) == ("uint8", (10,))
     assert shared_memory.bytes_of(got.buffer) == b"\3" * 10
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9", "\udcff", b"bytes"], ids=ascii)
+def test_paths_are_those_of_python(path, name):
+    path = os.path.join(os.fsencode(path.parent) if isinstance(name, bytes) else path.parent, name)
+    with weir.ipc.Server(path) as server, weir.ipc.Client(path, timeout=30) as client:
+        assert os.path.exists(path)
+        assert server.path == os.fsdecode(path)
+        assert client.list(timeout=30) == []
+
+
+def test_what_is_no_path(path):
+    for end in (weir.ipc.Server, weir.ipc.Client):
+        with pytest.raises(TypeError, match="path must be a str or an os.PathLike, not int"):
+            end(3)
+        with pytest.raises(ValueError, match=r"path has characters that no file name has: '.*\\ud800'"):
+            end(f"{path}\ud800")
+        with pytest.raises(ValueError, match="embedded null"):
+            end(f"{path}\0")
 
 
 def test_news(shared_memory, path):

@@ -115,15 +115,24 @@ class Channel:
 class SetWriter:
     """Puts a named set of tensors into a holder (`weir hold PATH`), which keeps it when this process has ended."""
 
-    def __init__(self, path: str, name: str, *, timeout: float = 10.0, other_users: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], name: str, *, timeout: float = 10.0, other_users: bool = False
+    ) -> None:
         """Connect to the holder at `path`, to write the set `name`. `timeout` in seconds. Raises Error: peer_gone when
         no holder is there."""
 
-    def commit(self, tensors: dict[str, Tensor], *, stream: Stream, timeout: float | None = None) -> int:
-        """Make this dict of tensors the next epoch of the set, as a whole, once all work on `stream` and on the tensors
-        is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, and their
-        memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory that was not made
-        exportable, out_of_memory when the holder is full, peer_gone, timed_out."""
+    def commit(
+        self,
+        tensors: dict[str, Tensor] | dict[str, Buffer] | dict[str, Tensor | Buffer],
+        *,
+        stream: Stream,
+        timeout: float | None = None,
+    ) -> int:
+        """Make this dict of tensors, a Buffer standing for its bytes, the next epoch of the set, as a whole, once all
+        work on `stream` and on the tensors is complete. Return the epoch. Calls of several threads take turns. The
+        tensors may be closed then, and their memory must not be written any more. `timeout` in seconds. Raises Error:
+        unsupported for memory that was not made exportable, out_of_memory when the holder is full, peer_gone,
+        timed_out."""
 
     def remove(self, *, timeout: float | None = None) -> None:
         """Take the set out of the holder. Readers keep what they have."""
@@ -131,7 +140,9 @@ class SetWriter:
 class SetReader:
     """Gets a named set of tensors from a holder (`weir hold PATH`)."""
 
-    def __init__(self, path: str, name: str, *, timeout: float = 10.0, other_users: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], name: str, *, timeout: float = 10.0, other_users: bool = False
+    ) -> None:
         """Connect to the holder at `path`, to read the set `name`, which need not exist yet. `timeout` in seconds."""
 
     def open(
