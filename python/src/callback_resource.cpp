@@ -12,6 +12,7 @@
 
 #include "functions.hpp"
 #include "integers.hpp"
+#include "texts.hpp"
 
 namespace weir::python {
 namespace {
@@ -30,6 +31,16 @@ class Exhausted : public std::bad_alloc {
   throw Error(Errc::closed, "make_callback_resource: the interpreter ends, and `allocate` is no longer called");
 }
 
+/// Return what the exception says, or its class if that cannot be told. Either way, memory is exhausted.
+std::string words_of(const nb::python_error& error) {
+  try {
+    return shown(error.value());
+  } catch (const nb::python_error& no_words) {
+    if (!no_words.matches(PyExc_Exception)) throw;
+    return nb::type_name(error.type()).c_str();
+  }
+}
+
 void* allocate(const Function& function, std::size_t bytes, const Stream& stream) {
   if (!Py_IsInitialized()) ended();
   const WithGil gil;
@@ -41,7 +52,7 @@ void* allocate(const Function& function, std::size_t bytes, const Stream& stream
     return answer.is_none() ? nullptr : reinterpret_cast<void*>(address(answer, "what `allocate` returns"));
   } catch (const nb::python_error& error) {
     if (!error.matches(PyExc_MemoryError)) throw;
-    throw Exhausted(nb::str(error.value()).c_str());
+    throw Exhausted(words_of(error));
   }
 }
 

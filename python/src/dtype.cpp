@@ -9,6 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "texts.hpp"
+
 namespace weir::python {
 namespace {
 
@@ -35,6 +37,25 @@ const Entry* find(DType dtype) {
   return found == table.end() ? nullptr : found;
 }
 
+/// Return whether a class stands for a type of elements: a scalar of NumPy or of a library that extends it, or what
+/// JAX has instead.
+bool is_scalar_class(nb::handle type) {
+  PyObject* const numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  if (!numpy) return false;
+  const nb::handle library(numpy);
+  const int scalar = PyObject_IsSubclass(type.ptr(), nb::object(library.attr("generic")).ptr());
+  if (scalar < 0) throw nb::python_error();
+  return scalar != 0 || nb::isinstance(nb::getattr(type, "dtype", nb::none()), library.attr("dtype"));
+}
+
+/// Return "float32" for numpy.float32, and "class float32" for a class of that name that is another's.
+std::string name_of_class(nb::handle type) {
+  const std::string name = shown(type.attr("__name__"));
+  if (type.ptr() != reinterpret_cast<PyObject*>(&PyBool_Type) && !is_scalar_class(type)) return "class " + name;
+  if (name == "longlong") return "int64";  // where int64 is another type of C
+  return name == "ulonglong" ? "uint64" : name;
+}
+
 /// Return "float32" for 'float32', numpy.dtype('float32'), numpy.float32 or torch.float32, and what NumPy takes
 /// Python's own types for.
 std::string name_in(nb::handle dtype) {
@@ -42,8 +63,8 @@ std::string name_in(nb::handle dtype) {
   if (is(PyLong_Type)) return "int64";
   if (is(PyFloat_Type)) return "float64";
   if (is(PyComplex_Type)) return "complex128";
-  if (PyType_Check(dtype.ptr())) return nb::cast<std::string>(dtype.attr("__name__"));
-  const std::string text = nb::str(dtype).c_str();
+  if (PyType_Check(dtype.ptr())) return name_of_class(dtype);
+  const std::string text = shown(dtype);
   return text.substr(text.rfind('.') + 1);
 }
 
@@ -88,13 +109,19 @@ std::optional<DType> find_lanes(std::string_view name) {
   return one;
 }
 
+/// Return a text without zero bytes, at which a message would end.
+std::string visible(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\0', at)) != std::string::npos;) text.replace(at, 1, "\\0");
+  return text;
+}
+
 }  // namespace
 
 DType dtype_of(nb::handle dtype) {
   const std::string name = name_in(dtype);
   if (const auto one = find_one(name)) return *one;
   if (const auto several = find_lanes(name)) return *several;
-  std::string message = "no element type '" + name + "'; there are";
+  std::string message = "no element type '" + visible(name) + "'; there are";
   for (const Entry& entry : table) message += " " + std::string{entry.name};
   for (const DType& small : small_floats) message += " " + small.to_string();
   message += ", and several lanes of one, such as uint8x4";

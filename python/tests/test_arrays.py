@@ -82,6 +82,25 @@ def test_closed_memory(pageable):
         np.asarray(buffer)
 
 
+def test_classes_are_types(pageable):
+    buffer = pageable.allocate(32)
+    for known, name in (
+        (bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128"),
+        (np.longlong, "int64"), (np.ulonglong, "uint64"), (np.intc, "int32"), (np.half, "float16"), (np.bool_, "bool"),
+    ):
+        assert buffer.view(known).dtype == buffer.view(np.dtype(known)).dtype == name
+    for other in (type("float32", (), {}), type("uint8", (bytes,), {"dtype": "uint8"}), str, object, np.floating, np.void):
+        with pytest.raises(ValueError, match=f"no element type '(class )?{other.__name__}'; there are"):
+            buffer.view(other)
+
+
+def test_classes_of_other_libraries_are_types(pageable):
+    ml_dtypes, jnp = pytest.importorskip("ml_dtypes"), pytest.importorskip("jax.numpy")
+    buffer = pageable.allocate(32)
+    for known in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, jnp.bfloat16, jnp.float32, jnp.int8, jnp.bool_):
+        assert buffer.view(known).dtype == np.dtype(known).name
+
+
 def test_names_of_types(pageable):
     buffer = pageable.allocate(24)
     for name in ("uint8x4", "float4_e2m1fnx2", "float6_e3m2fnx4", "float32x2"):
@@ -92,6 +111,10 @@ def test_names_of_types(pageable):
     for name in ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fnx2"):
         with pytest.raises(weir.Error, match=f"elements of type {name} are not whole bytes"):
             buffer.view(name)
+    with pytest.raises(ValueError, match=r"no element type '\\ud800'; there are uint8"):
+        buffer.view("\ud800")
+    with pytest.raises(ValueError, match=r"no element type 'float32\\0x'; there are uint8"):
+        buffer.view("float32\0x")
     for name in ("float4", "float8", "uint8x", "uint8x1", "uint8x65536", "x4", "uint8xx4", "complexx2"):
         with pytest.raises(ValueError, match=f"no element type '{name}'; there are uint8.*float4_e2m1fn"):
             buffer.view(name)

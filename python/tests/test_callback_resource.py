@@ -93,7 +93,25 @@ def refuses(size, stream):
     raise MemoryError(f"no {size} bytes today")
 
 
-@pytest.mark.parametrize("allocate, text", [(full, "tiny"), (lambda size, stream: 0, "tiny"), (refuses, "no 10 bytes today")])
+class Speechless(MemoryError):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def raises(error):
+    def allocate(size, stream):
+        raise error
+
+    return allocate
+
+
+@pytest.mark.parametrize("allocate, text", [
+    (full, "tiny"),
+    (lambda size, stream: 0, "tiny"),
+    (refuses, "no 10 bytes today"),
+    (raises(MemoryError("\ud800 is full")), r"\\ud800 is full"),
+    (raises(Speechless()), "Speechless"),
+])
 def test_exhaustion(stream, allocate, text):
     resource = weir.make_callback_resource(weir.host_device(), allocate, print, name="tiny")
     with pytest.raises(weir.OutOfMemory, match=text) as raised:
