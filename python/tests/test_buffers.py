@@ -307,6 +307,11 @@ def test_view_checks_its_arguments(pageable):
     for arguments in (("float64", (3, 4)), ("float64", (-1,)), ("uint8", (1 << 40, 1 << 40))):
         with pytest.raises((weir.Error, weir.OutOfMemory)):
             buffer.view(*arguments)
+    assert buffer.view("float32", (0, 5), byte_offset=64).shape == (0, 5)
+    for offset in (65, 1 << 62):
+        for options in ({}, {"padded_shape": (0, 8)}):
+            with pytest.raises(weir.Error, match=f"byte offset {offset} lies outside of a buffer of 64"):
+                buffer.view("float32", (0, 5), byte_offset=offset, **options)
     with pytest.raises(weir.Error, match="not a whole number of float64"):
         buffer.slice(0, 60).view("float64")
 

@@ -15,6 +15,10 @@ Tensor::Tensor(Buffer buffer, Layout layout) : buffer_(std::move(buffer)), layou
                                             layout_.dtype.to_string() + " need " + std::to_string(needed) +
                                             " bytes, the buffer has " + std::to_string(buffer_.size()));
   }
+  if (layout_.byte_offset > buffer_.size()) {  // of no elements, which need no bytes
+    throw Error(Errc::invalid_argument, "Tensor: byte offset " + std::to_string(layout_.byte_offset) +
+                                            " lies outside of a buffer of " + std::to_string(buffer_.size()));
+  }
 }
 
 Tensor Tensor::share() const { return {buffer_.share(), layout_}; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "expect.hpp"
 #include "fixture.hpp"
 #include "weir/tensor.hpp"
 
@@ -46,6 +47,20 @@ TEST_P(ZeroSize, EveryOperationDoesNothing) {
   EXPECT_EQ(copy.size(), 0U);
   EXPECT_EQ(copy.memory_resource(), resource);
   stream.synchronize();
+}
+
+TEST_P(ZeroSize, LiesInItsBuffer) {
+  const Buffer buffer = resource->allocate(64, stream);
+  for (const std::size_t offset : {std::size_t{0}, std::size_t{63}, std::size_t{64}}) {
+    const Tensor empty = buffer.view(f32, {0, 5}, offset);
+    EXPECT_EQ(empty.layout().byte_offset, offset);
+    EXPECT_EQ(empty.slice(1, {2, {}}).layout().byte_offset, offset);
+    EXPECT_EQ(empty.copy_to(stream).layout().elements(), 0);
+    EXPECT_EQ(empty.empty_like(resource, stream).layout().elements(), 0);
+  }
+  for (const std::size_t offset : {std::size_t{65}, std::size_t{1} << 62U, ~std::size_t{0}})
+    EXPECT_ERROR((buffer.view(f32, {0, 5}, offset)), Errc::invalid_argument, "lies outside of a buffer of 64");
+  EXPECT_EQ(buffer.view(f32, {4, 4}).slice(0, {4, {}}).slice(1, {4, {}}).layout().elements(), 0);
 }
 
 TEST_P(ZeroSize, CanBeSharedSlicedViewedAndClosed) {

@@ -104,6 +104,7 @@ void run_layout(std::span<const std::byte> bytes) {
   check_padded(layout);
   const auto tensor = unless_refused([&] { return Tensor(buffer.share(), layout); });
   if (tensor) require(layout.bytes_needed() <= buffer.size(), "the tensor leaves its buffer");
+  if (tensor) require(layout.byte_offset <= buffer.size(), "the tensor begins outside of its buffer");
   if (tensor) {
     (void)unless_refused([&] {
       tensor->zero(stream);
