@@ -210,8 +210,7 @@ void bind_observers(nb::class_<Vector>& c) {
           "capacity", [](const Vector& s) { return s.is_closed() ? 0 : s.get("DeviceVector.capacity")->capacity(); },
           "elements that there is memory for; 0 when closed")
       .def_prop_ro(
-          "dtype", [](const Vector& s) { return name_of(s.get("DeviceVector.dtype")->dtype); },
-          "for example 'float32'")
+          "dtype", [](const Vector& s) { return name_of(s.get("DeviceVector.dtype")->dtype); }, "for example 'float32'")
       .def_prop_ro("itemsize", [](const Vector& s) { return s.get("DeviceVector.itemsize")->dtype.bytes(); })
       .def_prop_ro(
           "tensor", [](const Vector& s) { return tensor(s, "DeviceVector.tensor"); },
@@ -222,8 +221,7 @@ void bind_observers(nb::class_<Vector>& c) {
             return s.get("DeviceVector.buffer")->with_memory([](VectorMemory& m) { return m.buffer().share(); });
           },
           "another owner of the memory of all `capacity` elements")
-      .def_prop_ro(
-          "device", [](const Vector& s) { return tensor(s, "DeviceVector.device").buffer().device(); })
+      .def_prop_ro("device", [](const Vector& s) { return tensor(s, "DeviceVector.device").buffer().device(); })
       .def_prop_ro("is_closed", &Vector::is_closed)
       .def("__len__", [](const Vector& s) { return s.get("len(DeviceVector)")->size(); })
       .def(
@@ -243,6 +241,17 @@ void bind_observers(nb::class_<Vector>& c) {
             return nb::cast(tensor(s, "DeviceVector.__dlpack_device__")).attr("__dlpack_device__")();
           },
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "(DLDeviceType, device id) of the memory.")
+      .def(
+          "__array__",
+          [](const Vector& s, nb::object dtype, nb::object copy) {
+            return array_of(tensor(s, "DeviceVector.__array__"), dtype, copy);
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+          "NumPy's array over the memory of `tensor`, for numpy.asarray; memory that the host cannot reach raises "
+          "TypeError.")
+      .def(
+          "__jax_array__", [](const Vector& s) { return jax_array(tensor(s, "DeviceVector.__jax_array__")); },
+          "JAX's array over the memory of `tensor`, for jax.numpy.asarray.")
       .def("__repr__", [](const Vector& s) {
         if (s.is_closed()) return std::string("<weir.DeviceVector closed>");
         const Kept elements = s.get("DeviceVector");

@@ -112,6 +112,28 @@ def test_dlpack(pageable):
     assert weir.from_dlpack(vector).shape == (3,) and vector.__dlpack_device__() == (1, 0)
 
 
+def test_arrays(host_memory):
+    vector = weir.DeviceVector(host_memory.resource, "int32", 3, stream=host_memory.stream)
+    vector.copy_from(np.arange(3, dtype="int32"), stream=host_memory.stream)
+    vector.reserve(100, stream=host_memory.stream)
+    for array in (np.asarray(vector), vector.__array__(copy=False)):
+        assert array.dtype == np.int32 and array.ctypes.data == vector.buffer.host_data
+        assert array.tolist() == [0, 1, 2]
+    assert np.add(vector, 1).tolist() == [1, 2, 3]
+    assert not np.shares_memory(np.array(vector), array)
+    assert np.asarray(vector, dtype="float64").tolist() == [0.0, 1.0, 2.0]
+    vector.close()
+    assert array.tolist() == [0, 1, 2]
+    with pytest.raises(weir.Error, match="DeviceVector.__array__: the DeviceVector is closed"):
+        np.asarray(vector)
+
+
+def test_arrays_that_the_host_cannot_reach(device_memory):
+    vector = weir.DeviceVector(device_memory.resource, "int32", 3, stream=device_memory.stream)
+    with pytest.raises(TypeError, match="NumPy cannot reach"):
+        np.asarray(vector)
+
+
 def test_refusals(pageable):
     stream = pageable.stream
     limit = weir.make_limiting(pageable.resource, 100)

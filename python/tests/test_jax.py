@@ -150,6 +150,12 @@ def test_small_floats_that_lie_inside_bytes():
         weir.from_dlpack(jnp.zeros(8, "float4_e2m1fn"))
 
 
+def test_vectors(pageable):
+    vector = weir.DeviceVector(pageable.resource, "int32", 3, stream=pageable.stream)
+    vector.copy_from(np.arange(3, dtype="int32"), stream=pageable.stream)
+    assert jnp.asarray(vector).tolist() == [0, 1, 2]
+
+
 def test_closed_memory(pageable):
     buffer = pageable.allocate(64)
     buffer.close()

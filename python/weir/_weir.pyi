@@ -1066,6 +1066,13 @@ class DeviceVector:
     def __bool__(self) -> bool:
         """True, also without elements: `if` tells a DeviceVector from None."""
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+        """NumPy's array over the memory of `tensor`, for numpy.asarray; memory that the host cannot reach raises
+        TypeError."""
+
+    def __jax_array__(self) -> Any:
+        """JAX's array over the memory of `tensor`, for jax.numpy.asarray."""
+
     def __dlpack__(
         self,
         *,
