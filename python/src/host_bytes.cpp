@@ -54,16 +54,22 @@ spi::Elements elements_of(const Layout& layout) {
   return {layout.dtype, layout.shape, layout.strides, layout.byte_offset};
 }
 
+/// Return whether the elements lie in an order that these flags allow. Whoever asks for no strides takes rows.
+bool is_in_order(const Layout& layout, int flags) {
+  const auto asks = [&](int order) { return (flags & order) == order; };
+  const bool rows = layout.is_compact();
+  const auto columns = [&] { return layout.transpose().is_compact(); };
+  if ((asks(PyBUF_C_CONTIGUOUS) || !asks(PyBUF_STRIDES)) && !rows) return false;
+  if (asks(PyBUF_F_CONTIGUOUS) && !columns()) return false;
+  return !asks(PyBUF_ANY_CONTIGUOUS) || rows || columns();
+}
+
 std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, int flags) {
   if (buffer.is_closed()) throw Error(Errc::closed, "buffer protocol: the buffer is closed");
   if (!buffer.is_host_accessible())
     throw nb::buffer_error("the host cannot reach this memory: copy_to host-accessible memory first");
   if ((flags & PyBUF_WRITABLE) && buffer.is_read_only()) throw nb::buffer_error("this memory is read-only");
-  const bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-  const bool wants_order = flags & (PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES;
-  const bool wants_columns = flags & PyBUF_F_CONTIGUOUS & ~PyBUF_STRIDES;
-  if (!layout.is_compact() ? wants_order || !strided : wants_columns && layout.shape.size() > 1)
-    throw nb::buffer_error("this array is not contiguous in the order asked for");
+  if (!is_in_order(layout, flags)) throw nb::buffer_error("this array is not contiguous in the order asked for");
 
   auto out = std::make_unique<Exported>(
       Exported{buffer.share(), spi::reach_of(elements_of(layout)), buffer_format(layout.dtype), {}, {}});

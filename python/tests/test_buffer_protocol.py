@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PEP 3118: memoryview, bytes, NumPy, struct over host-accessible memory."""
 
+import ctypes
 import io
+import itertools
 import struct
 
 import numpy as np
@@ -73,6 +75,63 @@ def test_strided_views():
     assert np.asarray(tensor).ctypes.data == array.ctypes.data
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         struct.unpack_from("q", tensor)
+
+
+class View(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)), ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)), ("internal", ctypes.c_void_p),
+    ]
+
+
+def answer(thing, flags):
+    """What PyObject_GetBuffer says. The strides of one position say nothing, and neither do dimensions without a shape."""
+    view = View()
+    try:
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(thing), ctypes.byref(view), flags)
+    except (BufferError, ValueError):  # NumPy raises both
+        return None
+    shape = tuple(view.shape[: view.ndim]) if view.shape else None
+    strides = shape and tuple(s if n > 1 else 0 for n, s in zip(shape, view.strides or itertools.repeat(0)))
+    strides = None if shape and 0 in shape else strides
+    said = (view.buf if view.len else 0, view.len, view.itemsize, view.readonly, view.format, shape, strides)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return said
+
+
+@pytest.mark.parametrize("part", [
+    lambda x: x,
+    lambda x: x.reshape(4, 6),
+    lambda x: x.reshape(4, 6).T,
+    lambda x: x.reshape(2, 3, 4).transpose(2, 1, 0),
+    lambda x: x.reshape(2, 3, 4).transpose(0, 2, 1),
+    lambda x: x.reshape(1, 24),
+    lambda x: x.reshape(24, 1).T,
+    lambda x: x.reshape(4, 6)[:, 1:3],
+    lambda x: x.reshape(4, 6)[:, 1:3].T,
+    lambda x: x.reshape(4, 6)[1:2, 2:3],
+    lambda x: x.reshape(4, 6)[1:2, ::2].T,
+    lambda x: x.reshape(4, 6)[0:0].T,
+    lambda x: x[::2],
+    lambda x: x[::-1],
+])
+def test_orders_are_those_of_numpy(part):
+    """PyBUF_SIMPLE, ND, STRIDES, C, F and ANY contiguous, and INDIRECT; each also WRITABLE and with FORMAT."""
+    array = np.arange(24, dtype="float32")
+    tensor, same = part(weir.from_dlpack(array)), part(array)
+    for order, more in itertools.product((0, 0x8, 0x18, 0x38, 0x58, 0x98, 0x118), (0, 1, 4, 5)):
+        assert answer(tensor, order | more) == answer(same, order | more), hex(order | more)
+
+
+def test_readers_that_ask_for_columns(pageable):
+    """As programs of Fortran do: a transposed matrix has them, a matrix has rows."""
+    tensor = pageable.filled(48, 0).view("int16", (4, 6)).T
+    assert answer(tensor, 0x58) and not answer(tensor, 0x38)
+    assert not answer(tensor.T, 0x58) and answer(tensor.T, 0x98)
 
 
 def test_types_without_a_format(pageable):
