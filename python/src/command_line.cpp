@@ -4,8 +4,6 @@
 #include "bind.hpp"
 
 #if WEIR_HAS_TOOLS
-#include <nanobind/stl/vector.h>
-
 #include <vector>
 
 #include "weir/commands.hpp"
@@ -15,15 +13,33 @@ namespace weir::python {
 
 #if WEIR_HAS_TOOLS
 
+namespace {
+
+/// Return words as the system has them, which need not be text.
+std::vector<std::string> words_in(const nb::list& list) {
+  std::vector<std::string> words;
+  for (const nb::handle word : list) {
+    const char* const text = PyBytes_AsString(word.ptr());
+    if (!text) throw nb::python_error();
+    words.emplace_back(text);
+  }
+  return words;
+}
+
+}  // namespace
+
 void bind_command_line(nb::module_& m) {
   m.def(
       "_run_command_line",
-      [](std::vector<std::string> arguments, const std::vector<std::string>& program) {
+      [](const nb::list& arguments, const nb::list& program) {
+        std::vector<std::string> given = words_in(arguments);
+        const std::vector<std::string> start = words_in(program);
         std::vector<char*> words;
-        for (std::string& word : arguments) words.push_back(word.data());
-        return without_gil([&] { return cli::run(words, program); });
+        for (std::string& word : given) words.push_back(word.data());
+        return without_gil([&] { return cli::run(words, start); });
       },
       nb::arg("arguments"), nb::arg("program"),
+      nb::sig("def _run_command_line(arguments: list[bytes], program: list[bytes]) -> int"),
       "Run the weir command line and return its exit status. `program` are the words that start it in a process.");
 }
 

@@ -2,6 +2,7 @@
 """The weir command line of the same build, as a program and by `python -m weir`."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ COMMANDS = {
 def run(request):
     def run(*arguments, stdout=subprocess.PIPE):
         command = [*request.param, *arguments]
-        return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=900)
+        return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="surrogateescape", timeout=900)
 
     return run
 
@@ -113,3 +114,11 @@ def test_the_module_ends_as_programs_do():
             capture_output=True, text=True, timeout=60,
         )
         assert done.returncode == -ending and "went on" not in done.stdout
+
+
+def test_words_are_those_of_the_system(run, tmp_path):
+    """Which need not be text."""
+    missing = tmp_path / "\udcff"
+    done = run("replay", os.fsencode(missing), "--resource", "host")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert os.fsdecode(os.fsencode(missing)) in done.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The weir command line: `python -m weir`, and the program `weir` that the wheel brings."""
 
+import os
 import signal
 import sys
 
@@ -16,7 +17,8 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return run(sys.argv[1:], [sys.executable, "-m", "weir"])
+    program = [sys.executable, "-m", "weir"]
+    return run([os.fsencode(word) for word in sys.argv[1:]], [os.fsencode(word) for word in program])
 
 
 if __name__ == "__main__":

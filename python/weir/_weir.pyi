@@ -30,7 +30,7 @@ def _take_torch_hook(allocators: Sequence[CudaAllocator]) -> tuple[str, str]:
 def _torch_hook_failure(name: str) -> str | None:
     """Return why the last allocation that failed did so; None if none did."""
 
-def _run_command_line(arguments: Sequence[str], program: Sequence[str]) -> int:
+def _run_command_line(arguments: list[bytes], program: list[bytes]) -> int:
     """Run the weir command line and return its exit status. `program` are the words that start it in a process."""
 
 class Errc(enum.Enum):
