@@ -109,6 +109,11 @@ std::optional<DType> find_lanes(std::string_view name) {
   return one;
 }
 
+std::optional<DType> find_named(std::string_view name) {
+  const std::optional<DType> one = find_one(name);
+  return one ? one : find_lanes(name);
+}
+
 /// Return a text without zero bytes, at which a message would end.
 std::string visible(std::string text) {
   for (std::size_t at = 0; (at = text.find('\0', at)) != std::string::npos;) text.replace(at, 1, "\\0");
@@ -117,10 +122,11 @@ std::string visible(std::string text) {
 
 }  // namespace
 
+std::optional<DType> known_dtype(nb::handle dtype) { return find_named(name_in(dtype)); }
+
 DType dtype_of(nb::handle dtype) {
   const std::string name = name_in(dtype);
-  if (const auto one = find_one(name)) return *one;
-  if (const auto several = find_lanes(name)) return *several;
+  if (const auto known = find_named(name)) return *known;
   std::string message = "no element type '" + visible(name) + "'; there are";
   for (const Entry& entry : table) message += " " + std::string{entry.name};
   for (const DType& small : small_floats) message += " " + small.to_string();

@@ -131,6 +131,15 @@ bool is_typed_scalar(nb::handle value) {
   return !nb::hasattr(value, "ndim") || integer(value.attr("ndim"), "ndim") == 0;
 }
 
+/// Return the bytes of a scalar of this very type.
+std::vector<std::byte> from_scalar(nb::handle value, DType type) {
+  if (!is_typed_scalar(value) || known_dtype(value.attr("dtype")) != type)
+    wrong_type(value, "value", ("the bytes of one element of " + name_of(type) + ", or a scalar of that type").c_str());
+  const nb::object bytes = value.attr("tobytes")();
+  const HostBytes given = readable(bytes);
+  return {given.bytes.begin(), given.bytes.end()};
+}
+
 Pattern from_bool(nb::handle value) {
   const bool truth =
       PyBool_Check(value.ptr()) != 0 || (is_typed_scalar(value) && dtype_of(value.attr("dtype")) == bool8);
@@ -174,7 +183,8 @@ Pattern with_width(Pattern pattern, nb::handle width) {
 Pattern pattern_of(nb::handle value, nb::handle width, nb::handle dtype) {
   if (!dtype.is_none()) {
     if (!width.is_none()) fail(PyExc_TypeError, "width and dtype both say how large the value is: give one of them");
-    return element(value, dtype_of(dtype));
+    const DType type = dtype_of(dtype);
+    return has_numbers(type) ? element(value, type) : from_bytes(element_of(value, type), "value");
   }
   if (is_own_bytes(value)) return with_width(from_bytes(readable(value).bytes, "value"), width);
   const bool typed = is_typed_scalar(value);
@@ -200,7 +210,7 @@ std::vector<std::byte> element_of(nb::handle value, DType type) {
                            name_of(type) + " has " + std::to_string(type.bytes()))
                               .c_str());
   }
-  if (!has_numbers(type)) wrong_type(value, "value", ("the bytes of one element of " + name_of(type)).c_str());
+  if (!has_numbers(type)) return from_scalar(value, type);
   if (type == c128) return from_complex(value, type);
   std::vector<std::byte> bytes;
   append(bytes, element(value, type));

@@ -18,7 +18,7 @@ struct Pattern {
 
 /// Return the pattern of a Python value.
 ///
-/// * With `dtype`: one element of that type.
+/// * With `dtype`: one element of that type. Types that Python has no numbers for take the bytes of one, or a scalar.
 /// * bytes, bytearray and memoryview: these bytes. NumPy's scalars: those of their own type, unless `width` is given.
 /// * An int or bool has `width` bytes, 1 without a width. A float is a float16, float32 or float64, the last without a
 ///   width.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dlpack.hpp"
+#include "host_bytes.hpp"
 #include "integers.hpp"
 #include "ordering.hpp"
 #include "owners.hpp"
@@ -98,6 +99,20 @@ HostArray from_buffer(nb::handle object, const char* what, Access access) {
   }
 }
 
+HostArray from_any_buffer(nb::handle object, const char* what, Access access) {
+  try {
+    return from_buffer(object, what, access);
+  } catch (nb::python_error& refused) {  // NumPy's, for want of a format
+    const auto integers = refused.matches(PyExc_ValueError) ? as_integers(object) : std::nullopt;
+    if (!integers) throw;
+    HostArray array = from_buffer(integers->array, what, access);
+    Layout layout = array.tensor.layout();
+    layout.dtype = integers->dtype;
+    array.tensor = Tensor(array.tensor.buffer().share(), std::move(layout));
+    return array;
+  }
+}
+
 HostArray from_exporter(nb::handle object, const char* what) {
   constexpr int cpu = 1;  // kDLCPU
   const nb::object device = object.attr("__dlpack_device__")();
@@ -127,7 +142,7 @@ std::optional<Tensor> weir_tensor(nb::handle object, const char* operation) {
 }
 
 HostArray host_array(nb::handle object, const char* what, Access access) {
-  if (PyObject_CheckBuffer(object.ptr()) != 0) return from_buffer(object, what, access);
+  if (PyObject_CheckBuffer(object.ptr()) != 0) return from_any_buffer(object, what, access);
   if (nb::hasattr(object, "__dlpack__")) return from_exporter(object, what);
   wrong_type(object, what, "a Tensor, a Buffer, or an array with the buffer protocol or __dlpack__");
 }

@@ -28,9 +28,16 @@ bool has_references(std::string_view format) {
   return false;
 }
 
+nb::object contiguous(nb::handle object, int access) {
+  if (PyObject* const view = PyMemoryView_GetContiguous(object.ptr(), access, 'C')) return nb::steal(view);
+  nb::python_error refused;
+  const auto integers = refused.matches(PyExc_ValueError) ? as_integers(object) : std::nullopt;
+  if (!integers) throw refused;
+  return contiguous(integers->array, access);
+}
+
 HostBytes host_bytes_of(nb::handle object, int access) {
-  nb::object view = nb::steal(PyMemoryView_GetContiguous(object.ptr(), access, 'C'));
-  if (!view) throw nb::python_error();
+  nb::object view = contiguous(object, access);
   Py_buffer buffer;
   if (PyObject_GetBuffer(view.ptr(), &buffer, PyBUF_RECORDS_RO) != 0) throw nb::python_error();
   const std::span bytes{static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)};
@@ -104,6 +111,13 @@ int answer(PyObject* self, Py_buffer* view, F&& f) noexcept {
 }
 
 }  // namespace
+
+std::optional<TypedArray> as_integers(nb::handle object) {
+  const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+  const std::optional<DType> type = dtype.is_none() ? std::nullopt : known_dtype(dtype);
+  if (!type || has_buffer_format(*type) || !nb::hasattr(object, "view")) return std::nullopt;
+  return TypedArray{object.attr("view")("u" + std::to_string(type->bytes())), *type};
+}
 
 HostBytes readable(nb::handle object) { return host_bytes_of(object, PyBUF_READ); }
 HostBytes writable(nb::handle object) { return host_bytes_of(object, PyBUF_WRITE); }

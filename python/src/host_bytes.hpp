@@ -19,6 +19,15 @@ HostBytes readable(nb::handle object);
 /// Return the bytes of `object` for writing. Throws BufferError unless they are contiguous and writable.
 HostBytes writable(nb::handle object);
 
+/// An array of NumPy, and the type of its elements.
+struct TypedArray {
+  nb::object array;
+  DType dtype;
+};
+/// Return an array of NumPy whose element type the buffer protocol has no format for, such as bfloat16, as one of
+/// integers over the same memory, and the type; nothing for other objects.
+std::optional<TypedArray> as_integers(nb::handle object);
+
 /// The slots bf_getbuffer and bf_releasebuffer, for host-accessible memory. All recorded uses of the memory are
 /// complete when the view is made. A view owns the memory as another Buffer would.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;

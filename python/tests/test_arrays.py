@@ -53,6 +53,62 @@ def test_types_that_numpy_learns_from_ml_dtypes(pageable, name):
     assert np.asarray(tensor, dtype="float32").tolist() == [[0.5, 1], [2, 4]]
 
 
+@pytest.mark.parametrize("name", SMALL.split())
+def test_arrays_of_types_from_ml_dtypes_go_in(pageable, name):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    values = np.array([[0.5, 1, 2], [1, 2, 4]], dtype=dtype)
+    stream, resource = pageable.stream, pageable.resource
+    tensor, vector = resource.allocate_tensor((3, 2), name, stream=stream), weir.DeviceVector(resource, name, stream=stream)
+    tensor.copy_from(values.T, stream=stream)
+    assert (np.asarray(tensor) == values.T).all()
+    target = np.zeros((3, 2), dtype)
+    tensor.copy_to(target, stream=stream)
+    buffer, bytes_out = resource.allocate(values.nbytes, stream=stream), np.zeros(6, dtype)
+    buffer.copy_from(values[:, ::-1], stream=stream)
+    buffer.copy_to(bytes_out, stream=stream)
+    vector.push(values[1, ::-1], stream=stream)
+    stream.synchronize()
+    assert (target == values.T).all()
+    assert (bytes_out == values[:, ::-1].ravel()).all()
+    assert (np.asarray(vector) == values[1, ::-1]).all()
+    target.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.copy_to(target, stream=stream)
+    with pytest.raises(weir.Error, match="float32"):
+        resource.allocate_tensor((2, 3), "float32", stream=stream).copy_from(values, stream=stream)
+    with pytest.raises(BufferError):
+        buffer.copy_to(np.zeros((6, 2), dtype)[:, 1], stream=stream)
+
+
+@pytest.mark.parametrize("name", SMALL.split())
+def test_scalars_of_types_from_ml_dtypes(pageable, name):
+    kind = getattr(pytest.importorskip("ml_dtypes"), name)
+    stream, resource = pageable.stream, pageable.resource
+    tensor, vector = resource.allocate_tensor((3,), name, stream=stream), weir.DeviceVector(resource, name, stream=stream)
+    tensor.fill(kind(2), stream=stream)
+    vector.append(kind(4), stream=stream)
+    buffer = resource.allocate(4, stream=stream)
+    buffer.fill(kind(0.5), stream=stream, dtype=name)
+    stream.synchronize()
+    assert np.asarray(tensor).tolist() == [2] * 3 and np.asarray(vector).tolist() == [4]
+    assert np.asarray(buffer.view(name)).tolist() == [0.5] * buffer.view(name).size
+
+
+def test_small_floats_are_taken_from_nothing_else(pageable):
+    ml_dtypes, stream = pytest.importorskip("ml_dtypes"), pageable.stream
+    tensor = pageable.resource.allocate_tensor((3,), "float8_e4m3fn", stream=stream)
+    for value in (1, 1.0, np.uint8(1), np.float32(1), ml_dtypes.float8_e5m2(1), ml_dtypes.int4(1)):
+        words = "value must be the bytes of one element of float8_e4m3fn, or a scalar of that type, not "
+        with pytest.raises(TypeError, match=words):
+            tensor.fill(value, stream=stream)
+        with pytest.raises(TypeError, match=words):
+            tensor.buffer.fill(value, stream=stream, dtype="float8_e4m3fn")
+    tensor.buffer.fill(b"\x38", stream=stream, dtype="float8_e4m3fn")
+    assert np.asarray(tensor).tolist() == [1] * 3
+    with pytest.raises((TypeError, ValueError), match="int4|dtype"):
+        tensor.copy_from(np.zeros(3, ml_dtypes.int4), stream=stream)
+
+
 def test_types_that_numpy_does_not_have(pageable, monkeypatch):
     buffer = pageable.filled(12, 0)
     for name in ("uint8x4", "float4_e2m1fnx2", "float6_e2m3fnx4"):
