@@ -12,8 +12,8 @@ PyMethodDef* buffer_dlpack_methods();
 PyMethodDef* tensor_dlpack_methods();
 
 /// Take over the tensor of any object with __dlpack__, or of a bare capsule. The tensor's work is ordered before
-/// `stream`. None means a new stream of the host, or CUDA's legacy default stream for an object with CUDA device or
-/// managed memory.
+/// `stream`. None means a stream of the host that the thread keeps, or CUDA's legacy default stream for an object with
+/// CUDA device or managed memory.
 Tensor from_dlpack(nb::handle object, nb::handle stream);
 
 /// Take over a tensor whose work is in order of `stream` already. Ownership moves even when this throws.

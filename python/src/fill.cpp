@@ -100,12 +100,18 @@ bool is_own_bytes(nb::handle value) {
   return PyBytes_Check(value.ptr()) != 0 || PyByteArray_Check(value.ptr()) != 0 || PyMemoryView_Check(value.ptr()) != 0;
 }
 
+/// Throw the exception of Python in flight, or that a number is too large.
+[[noreturn]] void no_number(const std::string& into) {
+  if (PyErr_ExceptionMatches(PyExc_OverflowError)) does_not_fit(into);
+  throw nb::python_error();
+}
+
 bool is_real(nb::handle value) { return is_integer(value) || nb::hasattr(value, "__float__"); }
 
 Pattern from_float(nb::handle value, DType type) {
   if (!is_real(value)) wrong_type(value, "value", ("a number for " + name_of(type)).c_str());
   const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
-  if (!number) throw nb::python_error();
+  if (!number) no_number(name_of(type));
   if (type == bf16) return bfloat16(PyFloat_AsDouble(number.ptr()));
   return packed(type == f16 ? "=e" : type == f32 ? "=f" : "=d", number, name_of(type));
 }
@@ -115,7 +121,9 @@ std::vector<std::byte> from_complex(nb::handle value, DType type) {
   const std::string name = name_of(type);
   if (!is_real(value) && !nb::hasattr(value, "__complex__"))
     wrong_type(value, "value", ("a number for " + name).c_str());
-  const nb::object number = nb::borrow(reinterpret_cast<PyObject*>(&PyComplex_Type))(value);
+  const nb::object number =
+      nb::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyComplex_Type), value.ptr(), nullptr));
+  if (!number) no_number(name);
   std::vector<std::byte> bytes;
   for (const char* part : {"real", "imag"}) {
     const Pattern half = packed(type == c64 ? "=f" : "=d", number.attr(part), name);

@@ -26,7 +26,9 @@ using ipc::SetReader;
 using ipc::SetWriter;
 using std::chrono::milliseconds;
 
-HoldOptions options(double timeout, bool other_users) { return {Patience(timeout).all(), other_users}; }
+HoldOptions options(double timeout, bool other_users) {
+  return {std::chrono::ceil<milliseconds>(duration(timeout, "timeout")), other_users};
+}
 
 /// A writer, and what keeps the calls of one thread together.
 struct Writer {

@@ -33,13 +33,15 @@ using ipc::Subscription;
 using std::chrono::milliseconds;
 
 /// Return the time limit of a call that asks the server once.
-milliseconds limit(double seconds) { return Patience(seconds).all(); }
+milliseconds limit(double seconds, const char* what = "timeout") {
+  return std::chrono::ceil<milliseconds>(duration(seconds, what));
+}
 
 void make_server(Server* self, nb::handle path, std::vector<std::uint32_t> users, std::size_t most_clients,
                  std::size_t most_names, std::size_t most_name_bytes, std::size_t most_loans, std::size_t remembered,
                  double patience) {
-  const ipc::ServerOptions options{std::move(users), most_clients, most_names,     most_name_bytes,
-                                   most_loans,       remembered,   limit(patience)};
+  const ipc::ServerOptions options{
+      std::move(users), most_clients, most_names, most_name_bytes, most_loans, remembered, limit(patience, "patience")};
   new (self) Server(path_of(path), options);
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far to pad arrays: needs of their users, and the shapes that follow.
 
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
+
 #include "dtype.hpp"
 #include "extents.hpp"
 #include "integers.hpp"
@@ -28,6 +32,16 @@ std::string text_of(const PaddingNeeds& needs) {
   if (needs.aligned_to != 1) text += ", aligned_to=" + std::to_string(needs.aligned_to);
   return text + (needs.exact ? ", exact=True)" : ")");
 }
+
+/// What pickle and copy take of it, and make one of.
+///@{
+using State = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+State state_of(const PaddingNeeds& n) { return {n.size, n.at_least, n.multiple_of, n.aligned_to, n.exact}; }
+void set_state(PaddingNeeds& self, const State& state) {
+  const auto [size, at_least, multiple_of, aligned_to, exact] = state;
+  new (&self) PaddingNeeds{size, at_least, multiple_of, aligned_to, exact};
+}
+///@}
 
 nb::tuple padded_shape_of(nb::handle dimensions) {
   if (PySequence_Check(dimensions.ptr()) == 0) wrong_type(dimensions, "dimensions", "a sequence of weir.PaddingNeeds");
@@ -79,6 +93,8 @@ void bind_padding(nb::module_& m) {
            [](const PaddingNeeds& n) {
              return nb::hash(nb::make_tuple(n.size, n.at_least, n.multiple_of, n.aligned_to, n.exact));
            })
+      .def("__getstate__", &state_of)
+      .def("__setstate__", &set_state, nb::arg("state"))
       .def("__repr__", [](const PaddingNeeds& n) { return "weir." + text_of(n); });
 
   m.def("padded_shape", &padded_shape_of, nb::arg("dimensions"),

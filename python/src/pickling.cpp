@@ -29,6 +29,10 @@ constexpr Refusal refusals[] = {
     {"Event",
      "it belongs to this process. Pass the object itself on; weir.ipc.open orders a buffer of another process by "
      "itself"},
+    {"KindInfo", "it tells of a driver of this process. Ask for the `kinds` of the device in each process"},
+    {"BackendInfo", "it tells of a driver of this process. Call weir.backends() in each process"},
+    {"AllocationStatistics", "it holds figures of this process. Keep the numbers that you want of it"},
+    {"Counter", "it holds figures of this process. Keep the numbers that you want of it"},
     {"Device",
      "its driver belongs to this process. Pass the object itself on, or its id for weir.device(id); "
      "messages of multiprocessing carry it themselves"},

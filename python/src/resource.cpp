@@ -14,6 +14,7 @@
 #include "guarded.hpp"
 #include "integers.hpp"
 #include "owners.hpp"
+#include "texts.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/host.hpp"
 
@@ -49,7 +50,8 @@ MemoryKind kind_of(const Device& device, nb::handle kind) {
   if (kind.is_none()) return device.default_kind();
   if (nb::isinstance<MemoryKind>(kind)) return nb::cast<MemoryKind>(kind);
   if (!nb::isinstance<nb::str>(kind)) throw nb::type_error("kind must be a weir.MemoryKind or its name");
-  const std::string name = nb::cast<std::string>(kind);
+  std::string name = string_of(kind, "kind");
+  if (name == "async_") name = "async";  // which no name in Python can be
   std::string names;
   for (std::uint8_t i = 0; is_memory_kind(i); ++i) {
     const auto candidate = static_cast<MemoryKind>(i);

@@ -110,16 +110,18 @@ void bind_stats(nb::module_& ipc) {
 void bind_producer(nb::module_& ipc) {
   const weir::ipc::RingOptions usual;
   nb::class_<RingProducer>(ipc, "RingProducer", "The end of a ring that makes frames, which others read in place.")
-      .def("__init__", &make_producer, nb::arg("resource"), nb::kw_only(), nb::arg("slots") = usual.slots,
-           nb::arg("slot_bytes") = usual.slot_bytes, nb::arg("shape").none() = nb::none(),
-           nb::arg("dtype").none() = nb::none(), nb::arg("drop_oldest") = false,
-           nb::arg("per_consumer") = usual.per_consumer, nb::arg("read_only") = false,
-           nb::sig("def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
-                   "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2, "
-                   "read_only: bool = False) -> None"),
-           "Allocate the slots. With `shape` and `dtype`, frames are tensors. Without `drop_oldest`, acquire() waits "
-           "for the slowest consumer; with it, that consumer misses frames. A consumer has at most `per_consumer` "
-           "slots. With `read_only`, consumers cannot write them; memory of Vulkan cannot be lent so.")
+      .def(
+          "__init__", &make_producer, nb::arg("resource"), nb::kw_only(), nb::arg("slots") = usual.slots,
+          nb::arg("slot_bytes") = usual.slot_bytes, nb::arg("shape").none() = nb::none(),
+          nb::arg("dtype").none() = nb::none(), nb::arg("drop_oldest") = false,
+          nb::arg("per_consumer") = usual.per_consumer, nb::arg("read_only") = false,
+          nb::sig("def __init__(self, resource: weir._weir.MemoryResource, *, slots: int = 8, slot_bytes: int = 0, "
+                  "shape: object = None, dtype: object = None, drop_oldest: bool = False, per_consumer: int = 2, "
+                  "read_only: bool = False) -> None"),
+          "Allocate the slots from an exportable resource. With `shape` and `dtype`, frames are tensors. Without "
+          "`drop_oldest`, acquire() waits for the slowest consumer; with it, that consumer misses frames. A consumer "
+          "has at most `per_consumer` slots. With `read_only`, consumers cannot write them; memory of Vulkan cannot be "
+          "lent so.")
       .def(
           "add_consumer",
           [](RingProducer& ring, nb::handle socket) {

@@ -36,6 +36,14 @@ std::int64_t length(const Tensor& self) {
   return self.layout().shape.front();
 }
 
+nb::object iterator(nb::handle self) {
+  if (nb::cast<const Tensor&>(self).layout().shape.empty())
+    throw nb::type_error("a tensor of no dimensions has no parts to iterate over");
+  PyObject* const made = PySeqIter_New(self.ptr());
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
 PyObject* take_from(PyObject*, PyObject* const* values, Py_ssize_t positional, PyObject* names) noexcept {
   return plainly([&] {
     const Call call{"from_dlpack", values, static_cast<std::size_t>(positional), names};
@@ -93,6 +101,10 @@ void bind_tensors(nb::module_& m) {
           "NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError.")
       .def("__jax_array__", &jax_array, "JAX's array over the memory, for jax.numpy.asarray.")
       .def("__len__", &length)
+      .def(
+          "__bool__", [](const Tensor&) { return true; }, "True, also without elements: `if` tells a Tensor from None.")
+      .def("__iter__", &iterator, nb::sig("def __iter__(self) -> Iterator[Tensor]"),
+           "The parts along the first dimension, one after the other.")
       .def("__getitem__", &subscript, nb::arg("key").none(),
            "Part of the elements, in the same memory, by NumPy's basic indexing: integers, slices, '...' and None.")
       .def("reshape", &reshape, nb::arg("shape"),

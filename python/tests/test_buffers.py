@@ -360,6 +360,14 @@ def test_kinds_by_name_and_value():
     host = weir.host_device()
     assert weir.make_resource(host).kind == host.default_kind
     assert weir.make_resource(host, "shared").kind == weir.MemoryKind.shared
+    for kind in weir.MemoryKind:  # by the names that Python has for them
+        if any(info.kind == kind for info in host.kinds):
+            assert weir.make_resource(host, kind.name).kind == kind
+        else:
+            with pytest.raises(weir.Error, match="it has"):
+                weir.make_resource(host, kind.name)
+    with pytest.raises(ValueError, match=r"kind has characters that have no UTF-8: '\\ud800'"):
+        weir.make_resource(host, "\ud800")
     with pytest.raises(ValueError, match="no kind of memory is named 'soft'; there are pageable"):
         weir.make_resource(host, "soft")
     with pytest.raises(TypeError, match="kind must be"):

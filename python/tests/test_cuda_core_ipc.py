@@ -123,3 +123,14 @@ def test_cuda_core_opens_memory(core, exportable):
             assert exportable.bytes_of(buffer) == b"\11" * SIZE
         peer.link.send(None)
         assert peer.end() == 0
+
+
+@pytest.mark.parametrize("descriptor, words", [
+    (b"x", "size is needed beside the bytes of a descriptor"),
+    (object(), "descriptor must be one of cuda.core, or bytes beside a size, not object"),
+    (None, "descriptor must be one of cuda.core, or bytes beside a size, not NoneType"),
+])
+def test_what_is_no_descriptor(descriptor, words):
+    """Which is found before a pool is asked."""
+    with pytest.raises(TypeError, match=words):
+        weir.cuda.ImportedPool.open(None, descriptor, stream=None)

@@ -169,6 +169,19 @@ def test_refusals(shared_memory, path):
     assert raised.value.condition == weir.Errc.closed
 
 
+def test_limits_of_time_are_numbers(shared_memory, path):
+    with weir.ipc.Server(path) as server, weir.ipc.Client(path, timeout=30) as client:
+        server.publish("a", shared_memory.filled(10, 1), stream=shared_memory.stream)
+        for wrong in (-1, float("nan")):
+            with pytest.raises(ValueError, match="^timeout must be a number of seconds >= 0$"):
+                client.get("a", stream=shared_memory.stream, timeout=wrong)
+            with pytest.raises(ValueError, match="^patience must be a number of seconds >= 0$"):
+                weir.ipc.Server(f"{path}2", patience=wrong)
+            with pytest.raises(ValueError, match="^timeout must be a number of seconds >= 0$"):
+                weir.ipc.SetWriter(path, "set", timeout=wrong)
+        assert client.get("a", stream=shared_memory.stream, timeout=float("inf")).size == 10
+
+
 def test_what_a_server_says_is_shown_whatever_its_bytes(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(path))

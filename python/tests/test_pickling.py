@@ -61,5 +61,24 @@ def test_messages_of_multiprocessing_carry_no_others(thing):
         multiprocessing.reduction.ForkingPickler.dumps(thing)
 
 
+def test_reports_of_this_process(pageable):
+    statistics = weir.make_statistics(pageable.resource).statistics()
+    for report, why in (
+        (pageable.device.kinds[0], "the `kinds` of the device"),
+        (weir.backends()[0], r"weir.backends\(\)"),
+        (statistics, "Keep the numbers"),
+        (statistics.bytes, "Keep the numbers"),
+    ):
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"^a weir.{type(report).__name__} cannot be pickled or copied: .*{why}"):
+                way(report)
+
+
+def test_needs_of_padding_are_values():
+    needs = weir.PaddingNeeds(3, at_least=4, multiple_of=2, aligned_to=8, exact=True)
+    for other in (copy.copy(needs), copy.deepcopy([needs])[0], *(pickle.loads(pickle.dumps(needs, n)) for n in range(2, 6))):
+        assert other == needs and other is not needs and hash(other) == hash(needs)
+
+
 def test_an_id_travels_instead(pageable):
     assert weir.device(pickle.loads(pickle.dumps(pageable.device.id))) == pageable.device

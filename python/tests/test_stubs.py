@@ -2,6 +2,7 @@
 """The type stubs name what the module has, no more and no less."""
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,29 @@ def test_stubs_match_the_module(module, stub):
             assert hasattr(kind, name), f"{node.name}.{name}"
         there = {n for n in vars(kind) if not n.startswith("_")}
         assert there <= wanted, f"{node.name} lacks {there - wanted}"
+
+
+def functions(body, of, prefix=""):
+    """The functions of a stub that have one form and are the module's own, and what they are there."""
+    named = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions(node.body, getattr(of, node.name), f"{prefix}{node.name}.")
+        if isinstance(node, ast.FunctionDef) and named.count(node.name) == 1:
+            there = inspect.getattr_static(of, node.name, None)
+            there = getattr(there, "__func__", there)
+            if len(getattr(there, "__nb_signature__", [there])) == 1:
+                yield prefix + node.name, ast.get_docstring(node), there
+
+
+def documentation(thing):
+    """Without the signature, which nanobind puts in front."""
+    described = getattr(thing, "__nb_signature__", None)
+    return described[0][1] if described else inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("module, stub", [(m, m.__name__.split(".")[-1] + ".pyi") for m in MODULES])
+def test_stubs_say_what_the_module_says(module, stub):
+    tree = ast.parse((FOLDER / stub).read_text())
+    both = [(name, said, documentation(there)) for name, said, there in functions(tree.body, module)]
+    assert [name for name, said, there in both if said and there and said.split() != there.split()] == []

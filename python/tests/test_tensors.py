@@ -225,6 +225,19 @@ def test_sequences():
         tensor[::0]
 
 
+def test_iteration_and_truth(pageable):
+    tensor = pageable.filled(24, 3).view("int32", (3, 2))
+    assert [part.shape for part in tensor] == [(2,)] * 3
+    assert [np.asarray(part).tolist() for part in tensor] == np.asarray(tensor).tolist()
+    assert list(tensor[0:0]) == []
+    first, *others = tensor
+    assert first.byte_offset == 0 and len(others) == 2
+    for there in (tensor, tensor[0:0], tensor[0, 0], pageable.allocate(0).view("float32")):
+        assert bool(there), "it is not None"
+    with pytest.raises(TypeError, match="a tensor of no dimensions has no parts to iterate over"):
+        iter(tensor[0, 0])
+
+
 def test_parts_are_owners():
     tensor, _ = both((8,))
     part = tensor[2:4]

@@ -3,7 +3,7 @@
 
 import enum
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType, TracebackType
 from typing import Any, ClassVar, NoReturn, Protocol, SupportsFloat, SupportsIndex, TypeVar, overload
 
@@ -25,7 +25,8 @@ class _HasDlpack(Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 def _take_torch_hook(allocators: Sequence[CudaAllocator]) -> tuple[str, str]:
-    """Return the names of two C functions of this module that allocate from these CudaAllocators."""
+    """Return the names of two C functions of this module that allocate from these CudaAllocators, of which each is for
+    another device. They stay for good."""
 
 def _torch_hook_failure(name: str) -> str | None:
     """Return why the last allocation that failed did so; None if none did."""
@@ -108,6 +109,7 @@ class KindInfo:
     def dlpack_device(self) -> int:
         """DLDeviceType of tensors in it"""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 class Device:
@@ -164,6 +166,7 @@ class BackendInfo:
     def unavailable_because(self) -> str:
         """one line; empty when there are devices"""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 def backends() -> list[BackendInfo]:
@@ -462,6 +465,7 @@ class Counter:
     def total(self) -> int:
         """everything that was allocated, live or not"""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 class AllocationStatistics:
@@ -478,6 +482,7 @@ class AllocationStatistics:
     def refused(self) -> int:
         """count of requests that ended in exhaustion"""
 
+    def __reduce_ex__(self, *args: object) -> NoReturn: ...
     def __repr__(self) -> str: ...
 
 class StatisticsResource(MemoryResource):
@@ -603,7 +608,8 @@ def make_failure_callback(
     When `upstream` is out of memory, call `callback`, and ask upstream again if it returns something true; at most
     `max_attempts` times for one request. It runs on the thread that wants the memory, and on several threads at once;
     it may close, allocate and trim. An exception of it reaches the caller of allocate. The resource keeps `callback`
-    alive, and the garbage collector cannot see that: let it refer to the resource weakly.
+    alive until the interpreter ends, and the garbage collector cannot see that: let it refer weakly to the resource and
+    to Buffers of it.
     """
 
 def make_callback_resource(
@@ -678,6 +684,8 @@ class PaddingNeeds:
 
     def __hash__(self) -> int: ...
 
+    def __getstate__(self) -> tuple[int, int, int, int, bool]: ...
+    def __setstate__(self, state: tuple[int, int, int, int, bool]) -> None: ...
     def __repr__(self) -> str: ...
 
 def padded_shape(dimensions: Sequence[PaddingNeeds]) -> tuple[int, ...]:
@@ -754,6 +762,12 @@ class Tensor:
     def is_read_only(self) -> bool: ...
 
     def __len__(self) -> int: ...
+    def __bool__(self) -> bool:
+        """True, also without elements: `if` tells a Tensor from None."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The parts along the first dimension, one after the other."""
+
     def __getitem__(self, key: _Index | tuple[_Index, ...]) -> Tensor:
         """Part of the elements, in the same memory, by NumPy's basic indexing: integers, slices, '...' and None."""
 
@@ -809,9 +823,9 @@ class Tensor:
     def __repr__(self) -> str: ...
 
 def from_dlpack(obj: object, *, stream: Stream | None = None) -> Tensor:
-    """Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a new
-    stream of the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in
-    read-only, because they cannot say that they may be written."""
+    """Take over a tensor of another framework without a copy. It may be used on `stream` at once; None is a stream of
+    the host that the thread keeps, or CUDA's legacy default stream. Tensors of DLPack before 1.0 come in read-only,
+    because they cannot say that they may be written."""
 
 class work_stream:
     """Context in which DLPack's C exchange API puts this thread's work on `stream`: libraries that take tensors by it

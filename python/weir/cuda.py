@@ -22,12 +22,24 @@ make_async_resource = _cuda.make_async_resource
 make_vmm_resource = _cuda.make_vmm_resource
 
 
+def _parts_of(descriptor):
+    """The bytes and the size of cuda.core's descriptor, which shows them where it is pickled."""
+    if isinstance(descriptor, bytes):
+        raise TypeError("size is needed beside the bytes of a descriptor")
+    try:
+        pointer, size = descriptor.__reduce__()[1]
+    except (TypeError, ValueError):
+        kind = type(descriptor).__name__
+        raise TypeError(f"descriptor must be one of cuda.core, or bytes beside a size, not {kind}") from None
+    return pointer, size
+
+
 class ImportedPool(_cuda.ImportedPool):
     __doc__ = _cuda.ImportedPool.__doc__
 
     def open(self, descriptor, size=None, *, stream):
-        if size is None:  # cuda.core's, which shows its bytes where it is pickled
-            descriptor, size = descriptor.__reduce__()[1]
+        if size is None:
+            descriptor, size = _parts_of(descriptor)
         return self._open(descriptor, size, stream=stream)
 
 

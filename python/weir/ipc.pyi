@@ -82,7 +82,7 @@ class Channel:
         timeout: float | None = None,
     ) -> None:
         """Lend `buffer` to the peer, with up to 256 bytes beside it. The peer's stream waits for what was put on
-        `stream`. With `read_only`, the peer cannot write it; for memory of Vulkan it is refused. `timeout` in seconds;
+        `stream`. With `read_only`, the peer cannot write it; memory of Vulkan cannot be lent so. `timeout` in seconds;
         Ctrl-C ends the wait."""
 
     def send_all(
@@ -212,7 +212,7 @@ class RingProducer:
     ) -> None:
         """Allocate the slots from an exportable resource. With `shape` and `dtype`, frames are tensors. Without
         `drop_oldest`, acquire() waits for the slowest consumer; with it, that consumer misses frames. A consumer has at
-        most `per_consumer` slots. With `read_only`, consumers cannot write them; for memory of Vulkan it is refused."""
+        most `per_consumer` slots. With `read_only`, consumers cannot write them; memory of Vulkan cannot be lent so."""
 
     def add_consumer(self, socket: int | _HasFileno) -> int:
         """Serve the consumer at the other end of a Unix-domain socket of type SOCK_SEQPACKET, of which this takes a
@@ -362,7 +362,7 @@ class Server:
 
     def publish(self, name: str, tensor: Tensor | Buffer, *, stream: Stream, read_only: bool = False) -> int:
         """Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait for
-        what was put on `stream`. With `read_only`, clients cannot write it; for memory of Vulkan it is refused. Return
+        what was put on `stream`. With `read_only`, clients cannot write it; memory of Vulkan cannot be lent so. Return
         its version."""
 
     def withdraw(self, name: str) -> bool:

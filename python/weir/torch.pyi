@@ -16,10 +16,12 @@ class Allocator:
         """The torch.cuda.memory.CUDAPluggableAllocator."""
 
     def install(self) -> None:
-        """Make PyTorch take all CUDA memory from here. Only before PyTorch has used CUDA."""
+        """Make PyTorch take all CUDA memory from here. Only before PyTorch has used CUDA; its cache, its statistics
+        and its memory snapshots then say nothing. What fails raises RuntimeError with the reason."""
 
     def mem_pool(self) -> Any:
-        """Return the torch.cuda.MemPool over this allocator."""
+        """Return the torch.cuda.MemPool over this allocator. PyTorch's cache stands over it, so memory comes in blocks
+        of 2 MiB and more, and goes back when PyTorch gives blocks back."""
 
     def use(self) -> AbstractContextManager[Self]:
         """Take the CUDA memory of this thread from mem_pool() inside a `with` block."""
