@@ -3,6 +3,7 @@
 // The process that keeps sets of tensors alive when their maker has ended. Programs use it through held_set.hpp, and
 // most start it as `weir hold PATH`.
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -21,6 +22,9 @@ struct HolderOptions {
   std::size_t files = 0;
   std::size_t connections = 256;  ///< of writers and readers; more are refused until one ends
   bool other_users = false;       ///< let processes of other users connect, and read, replace and remove sets
+  /// For a process that connects and says nothing, which is cut off, and for a writer that sends a part of a set and
+  /// then nothing: that part is forgotten, and the writer sends all of the set at its commit. Above 0.
+  std::chrono::milliseconds patience{5000};
 };
 
 /// What a holder has at a moment. What writers have sent and not committed counts, too.
@@ -40,7 +44,8 @@ class WEIR_API Holder {
   /// Listen on a Unix-domain socket at `path`, which only this user may connect to unless `options` say otherwise.
   /// Beside it, `path`.lock shows that the holder lives. A socket that a dead program left behind is replaced. Throws
   /// invalid_argument for a path that is too long or names something else than a socket, and for limits of 0
-  /// other than `files`; permission_denied when a holder serves the path already; and the system's error.
+  /// other than `files`, and for a patience of 0; permission_denied when a holder serves the path already; and the
+  /// system's error.
   explicit Holder(const std::string& path, const HolderOptions& options = {});
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;

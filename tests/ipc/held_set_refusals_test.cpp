@@ -129,6 +129,16 @@ class Raw {
   spi::UniqueFd socket_;
 };
 
+bool comes_to(const HolderThread& holder, std::size_t connections, std::size_t files) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto stats = holder.stats();
+    if (stats.connections == connections && stats.files == files) return true;
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+}
+
 class HoldRefusals : public testing::Test {
  protected:
   static constexpr ipc::HolderOptions options{.sets = 2, .tensors = 10, .bytes = 5000, .files = 4, .connections = 3};
@@ -142,15 +152,7 @@ class HoldRefusals : public testing::Test {
     buffer.fill(std::uint8_t{7}, stream);
     to.add(name, buffer.view(u8, {static_cast<std::int64_t>(bytes)}), stream);
   }
-  bool comes_to(std::size_t connections, std::size_t files) const {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    for (;;) {
-      const auto stats = holder.stats();
-      if (stats.connections == connections && stats.files == files) return true;
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::yield();
-    }
-  }
+  bool comes_to(std::size_t connections, std::size_t files) const { return test::comes_to(holder, connections, files); }
   /// Commit one tensor as a lying writer does.
   void commit(const Raw& liar, const Bytes& tensor, const Bytes& descriptor, int file) const {
     liar.send(hello(1, 1, "weights"));
@@ -191,7 +193,7 @@ TEST_F(HoldRefusals, SetsAndConnectionsAreCounted) {
   one.commit(limit);
   two.commit(limit);
   EXPECT_ERROR(three.commit(limit), Errc::out_of_memory, "2 sets");
-  EXPECT_ERROR(writer("four"), Errc::out_of_memory, "3 connections");
+  EXPECT_ERROR(writer("four"), Errc::out_of_memory, "3 connections; end writers and readers");
   one.remove(limit);
   EXPECT_GT(three.commit(limit), 0U);
 }
@@ -212,6 +214,7 @@ TEST_F(HoldRefusals, ArgumentsAreChecked) {
                "exportable");
   EXPECT_ERROR(ipc::Holder(holder.path()), Errc::permission_denied, "another holder");
   EXPECT_ERROR(ipc::Holder(holder.path() + "3", {.sets = 0}), Errc::invalid_argument, "limit");
+  EXPECT_ERROR(ipc::Holder(holder.path() + "3", {.patience = 0ms}), Errc::invalid_argument, "patience");
   std::ofstream(holder.path() + "4") << "precious";
   EXPECT_ERROR(ipc::Holder(holder.path() + "4"), Errc::invalid_argument, "left alone");
   const ipc::Server server(holder.path() + "5");
@@ -308,6 +311,50 @@ TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
   refused(OneTensor{}.packet(), part, genuine.fds()[0].get());  // not of a whole segment
   refused(OneTensor{}.packet(), descriptor, 0);                 // no memory
   EXPECT_TRUE(comes_to(0, 1));
+}
+
+TEST(HoldPatience, ClientsThatSayNothingKeepNoPlace) {
+  const HolderThread holder({.connections = 2, .patience = 20ms});
+  const Raw one(holder.path()), two(holder.path()), too_many(holder.path());
+  ASSERT_TRUE(comes_to(holder, 0, 0));
+  for (const Raw* silent : {&one, &two}) EXPECT_EQ(silent->receive().first, 0U);
+}
+
+TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
+  const HolderThread holder({.patience = 500ms});
+  const Raw writer(holder.path()), reader(holder.path());
+  writer.send(hello(1, 1, "weights"));
+  reader.send(hello(1, 2, "weights"));
+  ASSERT_EQ(writer.receive().first, 2U);
+  ASSERT_EQ(reader.receive().first, 2U);
+  const Raw later(holder.path());  // its end shows that the time has passed
+  EXPECT_EQ(later.receive().first, 0U);
+  writer.send(message(6, 0, {0, 0}));
+  EXPECT_EQ(writer.receive().first, 7U);
+  reader.send(message(9, 1, {0, 0}));
+  EXPECT_EQ(reader.receive().first, 10U);
+}
+
+TEST(HoldPatience, PartsOfASetAreForgottenAndSentAgain) {
+  const HolderThread holder({.patience = 500ms});
+  const Stream stream(host_device());
+  const auto whole = host::make_shared_resource()->allocate(4096, stream).ipc_descriptor(stream);
+  Bytes segments = message(4, 1, {0xffffffff});
+  segments.insert(segments.end(), whole.bytes().begin(), whole.bytes().end());
+  const Raw writer(holder.path());
+  writer.send(hello(1, 1, "weights"));
+  ASSERT_EQ(writer.receive().first, 2U);
+  writer.send(segments, {whole.fds()[0].get()});
+  ASSERT_TRUE(comes_to(holder, 1, 1));
+  ASSERT_TRUE(comes_to(holder, 1, 0));
+  writer.send(OneTensor{}.packet());  // what follows is forgotten, too
+  writer.send(message(6, 1, {1, 0}));
+  EXPECT_EQ(writer.receive(), (std::pair{3U, 7U}));
+  writer.send(segments, {whole.fds()[0].get()});
+  writer.send(OneTensor{}.packet());
+  writer.send(message(6, 1, {1, 0}));
+  EXPECT_EQ(writer.receive().first, 7U);
+  EXPECT_TRUE(comes_to(holder, 1, 1));
 }
 
 }  // namespace

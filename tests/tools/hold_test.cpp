@@ -86,7 +86,7 @@ TEST(Hold, TenThousandTensorsAreAFewMegabytesAndNoDriver) {
 
 TEST(Hold, EndsBySignalAndLeavesNoSocket) {
   Folder folder;
-  Child holder(tool, {"hold", folder / "holder", "--sets", "1"});
+  Child holder(tool, {"hold", folder / "holder", "--sets", "1", "--patience", "100"});
   ipc::SetWriter writer = connect(folder / "holder");
   writer.commit(limit);
   ipc::SetWriter other(folder / "holder", "other");
@@ -111,9 +111,13 @@ TEST(Hold, OutlivesATerminalUnderNohup) {
 }
 
 TEST(Hold, SaysHowItIsUsed) {
-  for (const std::vector<std::string>& wrong :
-       {std::vector<std::string>{"hold"}, {"hold", "a", "b"}, {"hold", "--sets"}, {"hold", "a", "--sets", "0"},
-        {"hold", "a", "--files", "1x"}, {"hold", "--what"}}) {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"hold"},
+                                                {"hold", "a", "b"},
+                                                {"hold", "--sets"},
+                                                {"hold", "a", "--sets", "0"},
+                                                {"hold", "a", "--files", "1x"},
+                                                {"hold", "a", "--patience", "0"},
+                                                {"hold", "--what"}}) {
     const Ended ended = run("../tools/weir", wrong);
     EXPECT_EQ(ended.code, 2);
     EXPECT_NE(ended.err.find("usage: weir hold PATH"), std::string::npos) << ended.err;

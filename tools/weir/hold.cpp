@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -36,6 +38,7 @@ struct Options {
 
 /// Read the arguments into `options`. Returns what is wrong with them, or nothing.
 std::optional<std::string> read(std::span<char*> arguments, Options& options) {
+  std::size_t seconds = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     std::size_t* const limit = word == "--sets"          ? &options.holder.sets
@@ -43,6 +46,7 @@ std::optional<std::string> read(std::span<char*> arguments, Options& options) {
                                : word == "--bytes"       ? &options.holder.bytes
                                : word == "--files"       ? &options.holder.files
                                : word == "--connections" ? &options.holder.connections
+                               : word == "--patience"    ? &seconds
                                                          : nullptr;
     if (limit) {
       const std::string_view number = ++i < arguments.size() ? arguments[i] : "";
@@ -57,6 +61,8 @@ std::optional<std::string> read(std::span<char*> arguments, Options& options) {
       options.path = word;
     }
   }
+  constexpr std::size_t for_ever = std::size_t{1} << 32;
+  if (seconds != 0) options.holder.patience = std::chrono::seconds(std::min(seconds, for_ever));
   if (options.path.empty()) return "hold needs the path of a socket";
   return std::nullopt;
 }
@@ -68,7 +74,7 @@ int hold(std::span<char*> arguments) {
   if (const auto wrong = read(arguments, options)) {
     std::fprintf(stderr,
                  "weir: %s\nusage: weir hold PATH [--sets N] [--tensors N] [--bytes N] [--files N] [--connections N] "
-                 "[--other-users]\n",
+                 "[--patience SECONDS] [--other-users]\n",
                  wrong->c_str());
     return 2;
   }

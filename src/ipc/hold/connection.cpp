@@ -47,17 +47,22 @@ Deadline sooner(const Deadline& one, const Deadline& other) noexcept {
   return other.endless() || one.at() < other.at() ? one : other;
 }
 
-const char* limit_of(Why why) noexcept {
+struct Limit {
+  const char* of;
+  const char* advice;
+};
+
+Limit limit_of(Why why) noexcept {
   switch (why) {
-    case Why::connections: return "connections";
-    case Why::sets: return "sets";
-    case Why::tensors: return "tensors of one set";
-    case Why::bytes: return "bytes of names and layouts";
-    case Why::files: return "files of memory";
+    case Why::connections: return {"connections", "end writers and readers that nobody needs"};
+    case Why::sets: return {"sets", "remove sets that nobody needs"};
+    case Why::tensors: return {"tensors of one set", "make several sets of them"};
+    case Why::bytes: return {"bytes of names and layouts", "remove sets that nobody needs"};
+    case Why::files: return {"files of memory", "remove sets that nobody needs"};
     case Why::version:
     case Why::forgotten: break;
   }
-  return "things";
+  return {"things", "remove sets that nobody needs"};
 }
 
 }  // namespace
@@ -66,10 +71,13 @@ void throw_refusal(const Refused& refusal) {
   if (refusal.why == Why::version)
     throw Error(Errc::incompatible, "held set: the holder speaks version " + std::to_string(refusal.limit) +
                                         ", this process speaks version " + std::to_string(protocol_version));
-  if (refusal.why == Why::forgotten) violated("it forgot a segment that it was told of");
+  if (refusal.why == Why::forgotten)
+    throw Error(Errc::timed_out,
+                "held set: the holder had no patience for this process, twice, and forgot what it had "
+                "sent; commit again, or start it with more patience");
+  const Limit limit = limit_of(refusal.why);
   throw Error(Errc::out_of_memory, "held set: the holder is full: it takes " + std::to_string(refusal.limit) + ' ' +
-                                       limit_of(refusal.why) +
-                                       "; remove sets that nobody needs, or start it with higher limits");
+                                       limit.of + "; " + limit.advice + ", or start it with higher limits");
 }
 
 void check_name(const char* operation, std::string_view name) {

@@ -12,12 +12,14 @@
 #include <list>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/forks.hpp"
 #include "base/loaded_code.hpp"
+#include "ipc/channel/deadline.hpp"
 #include "ipc/hold/kept_file.hpp"
 #include "ipc/hold/place.hpp"
 #include "ipc/hold/session.hpp"
@@ -33,10 +35,16 @@ namespace weir::ipc {
 namespace {
 
 using namespace detail::hold;
+using detail::channel::Deadline;
+
 struct Client {
-  Client(detail::ConnectedSocket from, Session<KeptFile> with) : socket(std::move(from)), session(std::move(with)) {}
+  Client(detail::ConnectedSocket from, Session<KeptFile> with, const Deadline& by)
+      : socket(std::move(from)), session(std::move(with)), speaks_by(by) {}
+  /// Return whether the holder has patience with it, and not for ever: it has a place or room that others may need.
+  [[nodiscard]] bool owes_a_packet() const noexcept { return !session.greeted() || session.has_begun_a_set(); }
   detail::OwnSocket socket;
   Session<KeptFile> session;
+  Deadline speaks_by;   // if it owes a packet
   bool jammed = false;  // the system has no room for more files on their way
 };
 
@@ -54,10 +62,14 @@ std::size_t files_for(const HolderOptions& options) {
 HolderOptions checked(const HolderOptions& options) {
   if (options.sets == 0 || options.tensors == 0 || options.bytes == 0 || options.connections == 0)
     throw Error(Errc::invalid_argument, "holder: a limit of 0");
+  if (options.patience.count() <= 0) throw Error(Errc::invalid_argument, "holder: patience has to be above 0");
   return options;
 }
 
 constexpr std::chrono::milliseconds rest{20};  // until the system may have memory again
+
+// The earlier one of two limits as poll() takes them.
+int sooner(int one, int other) noexcept { return one < 0 || (other >= 0 && other < one) ? other : one; }
 
 spi::UniqueFd open_spare() { return spi::UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
@@ -108,10 +120,12 @@ struct Holder::State {
     if (!options.other_users && detail::user_of(client.get()) != ::geteuid()) return;
     // One more than the limit, so that somebody learns why.
     if (clients.size() > options.connections) return;
+    const Deadline greets_by(options.patience);
     if (clients.size() == options.connections)
-      clients.emplace_back(std::move(client), Session<KeptFile>(store, Refused{Why::connections, options.connections}));
+      clients.emplace_back(std::move(client), Session<KeptFile>(store, Refused{Why::connections, options.connections}),
+                           greets_by);
     else
-      clients.emplace_back(std::move(client), Session<KeptFile>(store));
+      clients.emplace_back(std::move(client), Session<KeptFile>(store), greets_by);
   }
 
   /// Report the exception that is being handled, unless it is the client's doing.
@@ -134,10 +148,18 @@ struct Holder::State {
       std::vector<KeptFile> kept;
       for (spi::StrangerFd& file : files) kept.emplace_back(std::move(file));
       client.session.receive(bytes, std::move(kept), arrival.files_lost);
+      client.speaks_by = Deadline(options.patience);
       return true;
     } catch (...) {  // it broke the protocol, or there is no memory for what it wants
       return cut_off();
     }
+  }
+
+  /// Let go of what a silent client keeps from others. Return false when it is to be cut off.
+  static bool lose_patience(Client& client) {
+    if (!client.session.greeted()) return false;
+    client.session.give_up_set();
+    return true;
   }
 
   bool send(Client& client) {
@@ -172,17 +194,18 @@ struct Holder::State {
   bool serve() {
     check_process();
     std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {place.socket(), POLLIN, 0}};
-    bool jammed = false;
+    constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
+    int most = -1;             // milliseconds
     {
       const std::scoped_lock lock(mutex);
       for (const Client& client : clients) {
         const bool sends = client.session.has_packet() && !client.jammed;
         entries.push_back({client.socket.get(), static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN), 0});
-        jammed = jammed || client.jammed;
+        if (client.jammed) most = sooner(most, pause);
+        if (client.owes_a_packet()) most = sooner(most, client.speaks_by.milliseconds());
       }
     }
-    constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
-    if (::poll(entries.data(), entries.size(), jammed ? pause : -1) < 0) {
+    if (::poll(entries.data(), entries.size(), most) < 0) {
       if (errno == ENOMEM) std::this_thread::sleep_for(rest);
       if (errno == EINTR || errno == ENOMEM) return true;
       throw Error({errno, std::generic_category()}, "holder: poll failed");
@@ -199,6 +222,7 @@ struct Holder::State {
       bool stays = true;
       if (client->session.has_packet() && ((events & POLLOUT) != 0 || client->jammed)) stays = send(*client);
       if (stays && (events & (POLLIN | POLLHUP | POLLERR)) != 0) stays = receive(*client);
+      if (stays && client->owes_a_packet() && client->speaks_by.over()) stays = lose_patience(*client);
       client = stays ? std::next(client) : clients.erase(client);
     }
     if (entries[1].revents != 0) accept();

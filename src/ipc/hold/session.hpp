@@ -53,6 +53,16 @@ class Session {
     if (answer_) answer_.reset();
     else std::get<Sending<File>>(role_).sent();
   }
+  [[nodiscard]] bool greeted() const noexcept { return !std::holds_alternative<std::monostate>(role_); }
+  /// Return whether the client has sent a part of a set, which takes room until the rest has come.
+  [[nodiscard]] bool has_begun_a_set() const noexcept {
+    const auto* const writer = std::get_if<Staging<File>>(&role_);
+    return writer && writer->has_begun();
+  }
+  /// Forget that part.
+  void give_up_set() {
+    if (auto* const writer = std::get_if<Staging<File>>(&role_)) writer->give_up();
+  }
   /// Return whether the holder hangs up once the packet that there is was sent.
   [[nodiscard]] bool ends() const noexcept { return ends_; }
 

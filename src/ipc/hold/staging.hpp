@@ -82,6 +82,13 @@ class Staging {
     store_.remove(name_);
   }
 
+  /// Return whether there is something that was added and not committed.
+  [[nodiscard]] bool has_begun() const noexcept { return set_ != nullptr; }
+  /// Forget what was added. The writer learns of it at the commit, and sends the set again.
+  void give_up() {
+    if (has_begun()) refuse({Why::forgotten, 0});
+  }
+
   /// Files came with a packet and were lost, because the process can open no more.
   void lost_files() { refuse({Why::files, store_.limits().files}); }
 

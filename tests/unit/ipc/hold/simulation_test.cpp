@@ -213,6 +213,7 @@ class World {
   /// Move packets between a session and its line, as the holder does.
   void serve(Line& line) {
     if (line.cut) return;
+    if (!calm_ && one_in(30)) line.session.give_up_set();
     if (!line.up.empty() && one_in(2)) {
       Parcel parcel = std::move(line.up.front());
       line.up.pop_front();
