@@ -48,13 +48,18 @@ class Directory {
 
   [[nodiscard]] PublicationPtr find(std::string_view name) const;
   [[nodiscard]] std::size_t size() const;
-  /// Return the listings of all names that match the pattern and come after `after`, as long as `take` wants them.
+  /// Show `take` the listings of all names that match the pattern and come after `after`, as long as it returns true.
+  /// Return how many names it looked at: whatever else is published, those that it shows and at most one more.
   template <class Take>
-  void each(std::string_view pattern, std::string_view after, Take take) const {
+  std::size_t each(std::string_view pattern, std::string_view after, Take take) const {
     const std::scoped_lock lock(mutex_);
-    for (auto at = all_.upper_bound(after); at != all_.end(); ++at) {
-      if (ipc::Listing listing = at->second->listing; matches(at->first, pattern) && !take(std::move(listing))) return;
+    const auto begin = beginning(pattern);
+    std::size_t looked_at = 0;
+    for (auto at = after < begin ? all_.lower_bound(begin) : all_.upper_bound(after); at != all_.end(); ++at) {
+      ++looked_at;
+      if (!matches(at->first, pattern) || !take(std::as_const(at->second->listing))) break;
     }
+    return looked_at;
   }
 
   /// Return the version of the latest change.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "weir/names.hpp"
@@ -28,21 +29,34 @@ class Ledger {
   [[nodiscard]] std::size_t loans(std::uint64_t client) const;  ///< that are not over
   [[nodiscard]] std::size_t clients();                          ///< with those that have left and hold something
   [[nodiscard]] std::vector<ipc::Guest> guests();
-  /// Give `take` an entry for each loan that comes after the given one, and one for each client without loans, as long
-  /// as it wants them.
+  /// Show `take` an entry for each loan that comes after the given one, and one for each client without loans, as long
+  /// as it returns true. Return how many clients and loans it looked at: whatever else there is, none that comes
+  /// before or behind what it shows, but for one. Loans that are over are forgotten.
   template <class Take>
-  void each(std::uint64_t after, std::uint64_t after_version, Take take) {
-    for (const ipc::Guest& guest : guests()) {
-      if (guest.number < after) continue;
-      ipc::Guest entry = guest;
-      if (guest.loans.empty() && guest.number > after && !take(std::move(entry))) return;
-      for (const ipc::Loan& loan : guest.loans) {
-        if (guest.number == after && loan.version <= after_version) continue;
-        entry = guest;
-        entry.loans.assign(1, loan);
-        if (!take(std::move(entry))) return;
+  std::size_t each(std::uint64_t after, std::uint64_t after_version, Take take) {
+    const std::scoped_lock lock(mutex_);
+    std::size_t looked_at = 0;
+    for (auto at = all_.lower_bound(after); at != all_.end(); ++at) {
+      ++looked_at;
+      auto& [number, client] = *at;
+      ipc::Guest entry{number, client.user, client.connected, client.subscribed, {}};
+      auto& lent = client.lent;
+      for (auto next = number == after ? lent.upper_bound(after_version) : lent.begin(); next != lent.end();) {
+        ++looked_at;
+        const auto count = static_cast<std::size_t>(next->second.mark.use_count());
+        if (count == 0) {
+          next = lent.erase(next);
+          continue;
+        }
+        entry.loans.assign(1, next->second.loan);
+        entry.loans.front().count = count;
+        if (!take(std::as_const(entry))) return looked_at;
+        ++next;
       }
+      const bool was_shown = number == after || !entry.loans.empty();
+      if (!was_shown && client.connected && !take(std::as_const(entry))) return looked_at;
     }
+    return looked_at;
   }
 
  private:

@@ -9,9 +9,12 @@ bool is_name(std::string_view name) noexcept {
   return !name.empty() && name.size() <= longest_name && is_printable(name) && name.find('*') == name.npos;
 }
 
+std::string_view beginning(std::string_view pattern) noexcept {
+  return pattern.substr(0, pattern.size() - (pattern.ends_with('*') ? 1 : 0));
+}
+
 bool matches(std::string_view name, std::string_view pattern) noexcept {
-  if (!pattern.ends_with('*')) return name == pattern;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return pattern.ends_with('*') ? name.starts_with(beginning(pattern)) : name == pattern;
 }
 
 std::size_t encoded_size(const ipc::Listing& listing) noexcept {

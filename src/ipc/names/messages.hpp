@@ -107,6 +107,8 @@ inline constexpr std::size_t list_overhead = 12;  ///< of an answer with a list,
 
 /// Return whether `name` may be the name of a tensor.
 [[nodiscard]] bool is_name(std::string_view name) noexcept;
+/// Return that with which all names begin that match the pattern.
+[[nodiscard]] std::string_view beginning(std::string_view pattern) noexcept;
 /// Return whether `name` is `pattern`, or begins with what stands before the `*` at the end of `pattern`.
 [[nodiscard]] bool matches(std::string_view name, std::string_view pattern) noexcept;
 

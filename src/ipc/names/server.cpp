@@ -139,8 +139,8 @@ bool Server::withdraw(std::string_view name) {
 std::vector<Listing> Server::names() const {
   const auto entered = state_->enter();
   std::vector<Listing> all;
-  state_->directory.each("*", "", [&](Listing listing) {
-    all.push_back(std::move(listing));
+  state_->directory.each("*", "", [&](const Listing& listing) {
+    all.push_back(listing);
     return true;
   });
   return all;

@@ -12,10 +12,10 @@ namespace {
 // Adds entries to an answer until the packet is full.
 template <class List>
 auto filling(List& list) {
-  return [&list, size = list_overhead](auto entry) mutable {
+  return [&list, size = list_overhead](const auto& entry) mutable {
     size += encoded_size(entry);
     list.more = size > largest_answer;
-    if (!list.more) list.all.push_back(std::move(entry));
+    if (!list.more) list.all.push_back(entry);
     return !list.more;
   };
 }
@@ -60,7 +60,7 @@ Reply Session::answer(const Hello& hello) {
 
 Reply Session::answer(const ListNames& asks) const {
   Names names{asks.request, false, {}};
-  directory_.each(asks.pattern, asks.after, filling(names));
+  (void)directory_.each(asks.pattern, asks.after, filling(names));
   return reply(names);
 }
 
@@ -80,7 +80,7 @@ Reply Session::answer(const GetTensor& asks) const {
 
 Reply Session::answer(const ListGuests& asks) const {
   Guests guests{asks.request, false, {}};
-  ledger_.each(asks.after, asks.after_version, filling(guests));
+  (void)ledger_.each(asks.after, asks.after_version, filling(guests));
   return reply(guests);
 }
 

@@ -127,6 +127,75 @@ TEST_F(NamesSession, AReplacedTensorIsLetGo) {
   EXPECT_EQ(held->listing.version, 1U);
 }
 
+// A question costs the server what its answer holds, so that no client keeps it from the others.
+TEST_F(NamesSession, ListsLookAtNothingThatTheyDoNotShow) {
+  Directory many{2000, 3};
+  for (int i = 0; i < 1000; ++i) {
+    ipc::Listing listing{"x" + std::to_string(1000 + i), 0, Layout::compact(u8, {10}), 10, "here"};
+    many.publish(std::make_shared<Publication>(
+        Publication{std::move(listing), resource->allocate(10, stream), ipc::Access::read_write, stream}));
+  }
+  const auto listed = [&](const std::string& pattern, const std::string& after, std::size_t most = 1000) {
+    std::vector<const ipc::Listing*> all;
+    const auto looked_at = many.each(pattern, after, [&](const ipc::Listing& listing) {
+      all.push_back(&listing);
+      return all.size() < most;
+    });
+    for (const auto* one : all) EXPECT_EQ(one, &many.find(one->name)->listing) << "a copy";
+    EXPECT_LE(looked_at, all.size() + 1) << pattern << " after " << after;
+    return all.size();
+  };
+  EXPECT_EQ(listed("*", ""), 1000U);
+  EXPECT_EQ(listed("*", "", 7), 7U);
+  EXPECT_EQ(listed("*", "x1989"), 10U);
+  EXPECT_EQ(listed("x19*", ""), 100U);
+  EXPECT_EQ(listed("x19*", "x1"), 100U);
+  EXPECT_EQ(listed("x19*", "x1989"), 10U);
+  EXPECT_EQ(listed("x19*", "x2"), 0U);
+  EXPECT_EQ(listed("x1000*", "x1000"), 0U);
+  EXPECT_EQ(listed("x1500", ""), 1U);
+  EXPECT_EQ(listed("x1500", "x1500"), 0U);
+  EXPECT_EQ(listed("x150", ""), 0U);
+  EXPECT_EQ(listed("z*", ""), 0U);
+  EXPECT_EQ(listed("a*", ""), 0U);
+  EXPECT_EQ(listed("", ""), 0U);
+}
+
+TEST_F(NamesSession, BooksAreReadFromWhereTheListGoesOn) {
+  std::vector<std::shared_ptr<const void>> marks;
+  const auto first = ledger.enter(1), second = ledger.enter(2), last = ledger.enter(3);
+  const auto lend = [&](std::uint64_t client, std::uint64_t version) {
+    marks.push_back(ledger.lend(client, {"x", version, {}, 10, ""}));
+  };
+  for (std::uint64_t version = 1; version <= 100; ++version) lend(first, version);
+  for (std::uint64_t version = 1; version <= 100; ++version) lend(last, version);
+  using Entry = std::pair<std::uint64_t, std::uint64_t>;  // client, version; 0 for one without loans
+  const auto listed = [&](std::uint64_t after, std::uint64_t version, std::size_t most) {
+    std::vector<Entry> shown;
+    const auto looked_at = ledger.each(after, version, [&](const ipc::Guest& entry) {
+      EXPECT_LE(entry.loans.size(), 1U);
+      shown.emplace_back(entry.number, entry.loans.empty() ? 0 : entry.loans.front().version);
+      return shown.size() < most;
+    });
+    EXPECT_LE(looked_at, shown.size() + 3) << "and three clients";
+    return shown;
+  };
+  EXPECT_EQ(listed(0, 0, 1000).size(), 201U);
+  EXPECT_EQ(listed(0, 0, 1), (std::vector<Entry>{{first, 1}}));
+  EXPECT_EQ(listed(first, 99, 3), (std::vector<Entry>{{first, 100}, {second, 0}, {last, 1}}));
+  EXPECT_EQ(listed(first, 100, 1), (std::vector<Entry>{{second, 0}}));
+  EXPECT_EQ(listed(second, 0, 1), (std::vector<Entry>{{last, 1}}));
+  EXPECT_EQ(listed(last, 98, 9), (std::vector<Entry>{{last, 99}, {last, 100}}));
+  EXPECT_TRUE(listed(last, 100, 9).empty());
+  marks.erase(marks.begin(), marks.begin() + 99);
+  ledger.leave(second);
+  EXPECT_EQ(ledger.each(0, 0, [](const ipc::Guest&) { return true; }), 202U) << "those that are over, once";
+  EXPECT_EQ(listed(0, 0, 2), (std::vector<Entry>{{first, 100}, {last, 1}}));
+  marks.clear();
+  EXPECT_EQ(ledger.each(0, 0, [](const ipc::Guest&) { return true; }), 103U);
+  EXPECT_EQ(listed(0, 0, 9), (std::vector<Entry>{{first, 0}, {last, 0}}));
+}
+
 TEST_F(NamesSession, RefusalsHaveNoControlCharacters) {
   const auto packet = Session::refuse(1, Reason::failed, "a\nb" + std::string(1000, 'x'));
   EXPECT_EQ(std::get<Refused>(decode_answer(packet)).text.substr(0, 3), "a b");
