@@ -9,8 +9,8 @@
 
 namespace weir::detail::channel {
 
-void Deadline::check(const char* why) const {
-  if (over()) throw Error(Errc::timed_out, std::string("ipc::Channel: ") + why);
+void Deadline::check(const char* why, const char* whose) const {
+  if (over()) throw Error(Errc::timed_out, std::string(whose) + ": " + why);
 }
 
 std::chrono::milliseconds Deadline::left() const noexcept {

@@ -15,8 +15,8 @@ class Deadline {
   [[nodiscard]] bool endless() const noexcept { return endless_; }
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
   [[nodiscard]] bool over() const noexcept { return !endless_ && Clock::now() >= at_; }
-  /// Throw timed_out, with the reason `why`, if the moment has passed.
-  void check(const char* why) const;
+  /// Throw timed_out, with the reason `why` and in the name of `whose`, if the moment has passed.
+  void check(const char* why, const char* whose = "ipc::Channel") const;
   /// Return the rest as calls with a time limit take it: rounded up, and negative for no limit.
   [[nodiscard]] std::chrono::milliseconds left() const noexcept;
   /// Return the rest as poll() takes it. That may be less than the rest.

@@ -24,6 +24,20 @@ constexpr char busy[] = "ipc::Client: another thread is asking the server";
 
 constexpr std::uint32_t window = 16;  // one is on its way, and those that earlier calls gave up
 
+/// Counts what comes in a list, so that a server that lies does not fill this process's memory.
+class Bound {
+ public:
+  Bound(const char* of, std::size_t most) noexcept : of_(of), left_(most), most_(most) {}
+  void take() {
+    if (left_ == 0) violated("a list of more than " + std::to_string(most_) + ' ' + of_);
+    --left_;
+  }
+
+ private:
+  const char* of_;
+  std::size_t left_, most_;
+};
+
 template <class Wanted>
 Wanted as(Answer answer) {
   auto* const wanted = std::get_if<Wanted>(&answer);
@@ -107,16 +121,18 @@ std::vector<Listing> Client::list(std::string_view pattern, std::chrono::millise
   const Turns::Turn turn(state.talking, deadline, busy);
   state.check_open();
   std::vector<Listing> all;
+  Bound names_left("names", most_listed_names);
   for (std::string after;;) {
     const auto request = state.talk.requests().next();
     auto names = as<Names>(state.talk.ask(ListNames{request, checked_pattern(pattern), after}, deadline));
     for (Listing& listing : names.all) {
       if (listing.name <= after || !matches(listing.name, pattern)) violated("names that were not asked for");
+      names_left.take();
       after = listing.name;
       all.push_back(std::move(listing));
     }
     if (!names.more) return all;
-    deadline.check("the list of names does not end");
+    deadline.check("the list of names does not end", "ipc::Client");
   }
 }
 
@@ -132,7 +148,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
     const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
     if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
-      deadline.check("the server is busy");
+      deadline.check("the server is busy", "ipc::Client");
       continue;
     }
     auto got = as<GotTensor>(std::move(answer));
@@ -148,6 +164,7 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
   const Turns::Turn turn(state.talking, deadline, busy);
   state.check_open();
   std::vector<Guest> all;
+  Bound clients_left("clients", most_listed_clients), loans_left("loans", most_listed_loans);
   for (std::uint64_t version = 0;;) {
     const auto request = state.talk.requests().next();
     auto some = as<Guests>(state.talk.ask(ListGuests{request, all.empty() ? 0 : all.back().number, version}, deadline));
@@ -156,15 +173,17 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
       const auto next = guest.loans.empty() ? 0 : guest.loans.front().version;
       if (!all.empty() && guest.number == all.back().number) {
         if (next <= version) violated("loans out of order");
+        loans_left.take();
         all.back().loans.push_back(std::move(guest.loans.front()));
       } else {
         if (!all.empty() && guest.number < all.back().number) violated("clients out of order");
+        clients_left.take();
         all.push_back(std::move(guest));
       }
       version = next;
     }
     if (!some.more) return all;
-    deadline.check("the list of clients does not end");
+    deadline.check("the list of clients does not end", "ipc::Client");
   }
 }
 

@@ -69,7 +69,7 @@ Answer Conversation::ask(const Question& question, const channel::Deadline& dead
   for (;;) {
     Answer answer = hear(deadline);
     if (!requests_.is_answered_by(answer)) {
-      deadline.check("the server answers earlier questions only");
+      deadline.check("the server answers earlier questions only", "ipc::Client");
       continue;
     }
     const auto* const refused = std::get_if<Refused>(&answer);

@@ -22,6 +22,10 @@ inline constexpr std::size_t longest_name = 255;         ///< bytes
 inline constexpr std::size_t longest_pattern = 256;      ///< bytes
 inline constexpr std::size_t longest_reason = 512;       ///< bytes
 inline constexpr std::size_t most_dimensions = 64;
+// Of a whole list. A server has at most half as many names and clients at a time, and they change while it is told.
+inline constexpr std::size_t most_listed_names = 131072;
+inline constexpr std::size_t most_listed_clients = 8192;
+inline constexpr std::size_t most_listed_loans = 1 << 20;
 
 using Packet = std::vector<std::byte>;
 using Bytes = std::span<const std::byte>;

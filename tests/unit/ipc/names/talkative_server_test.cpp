@@ -59,7 +59,11 @@ class TalkativeServer {
     const Buffer buffer = host::make_shared_resource()->allocate(64, stream);
     const std::vector<std::byte> of_no_question(sizeof(std::uint32_t));
     for (int i = 0; i < buffers; ++i) channel.send(buffer, stream, of_no_question, limit);
-    for (const Answer& answer : answers) EXPECT_GE(detail::send_packet(socket.get(), encode(answer), {}, true), 0);
+    for (const Answer& answer : answers) {
+      if (detail::send_packet(socket.get(), encode(answer), {}, true) < 0) break;
+      while (::recv(socket.get(), question.data(), question.size(), MSG_DONTWAIT) > 0) {
+      }
+    }
     said_.set_value();
     while (::recv(socket.get(), question.data(), question.size(), 0) > 0) {
     }
@@ -78,7 +82,7 @@ TEST(NamesTalkativeServer, EarlierAnswersEndWithTheTimeLimit) {
   TalkativeServer server(path, 0, std::move(answers));
   ipc::Client client(path, limit);
   server.await();
-  EXPECT_ERROR(client.list("*", 0ms), Errc::timed_out, "earlier questions only");
+  EXPECT_ERROR(client.list("*", 0ms), Errc::timed_out, "ipc::Client: the server answers earlier questions only");
 }
 
 TEST(NamesTalkativeServer, BuffersThatNobodyAskedForEndWithTheTimeLimit) {
@@ -89,6 +93,59 @@ TEST(NamesTalkativeServer, BuffersThatNobodyAskedForEndWithTheTimeLimit) {
   server.await();
   const Stream stream(host_device());
   EXPECT_ERROR(client.get("a", stream, 0ms), Errc::timed_out, "in time");
+}
+
+/// Return the answers to the questions of a client that asks until the list ends.
+template <class List, class MakeEntry>
+std::vector<Answer> endless_list(std::size_t entries, MakeEntry make_entry) {
+  std::vector<Answer> answers;
+  List list{1, true, {}};
+  std::size_t size = list_overhead;
+  for (std::size_t i = 0; i < entries; ++i) {
+    auto entry = make_entry(i);
+    if (size + encoded_size(entry) > largest_answer) {
+      const auto next = list.request + 1;
+      answers.emplace_back(std::exchange(list, {next, true, {}}));
+      size = list_overhead;
+    }
+    size += encoded_size(entry);
+    list.all.push_back(std::move(entry));
+  }
+  list.more = false;
+  answers.emplace_back(std::move(list));
+  return answers;
+}
+
+TEST(NamesTalkativeServer, FillsNobodysMemoryWithNames) {
+  const Folder folder;
+  const std::string path = folder / "server";
+  TalkativeServer server(path, 0, endless_list<Names>(131073, [](std::size_t i) {
+                           ipc::Listing listing;
+                           listing.name = std::to_string(1000000 + i);
+                           return listing;
+                         }));
+  ipc::Client client(path, limit);
+  EXPECT_ERROR(client.list("*", limit), Errc::corrupt_descriptor, "more than 131072 names");
+}
+
+TEST(NamesTalkativeServer, FillsNobodysMemoryWithClients) {
+  const Folder folder;
+  const std::string path = folder / "server";
+  TalkativeServer server(path, 0, endless_list<Guests>(8193, [](std::size_t i) {
+                           return ipc::Guest{i + 1, 0, true, false, {}};
+                         }));
+  ipc::Client client(path, limit);
+  EXPECT_ERROR(client.guests(limit), Errc::corrupt_descriptor, "more than 8192 clients");
+}
+
+TEST(NamesTalkativeServer, FillsNobodysMemoryWithLoans) {
+  const Folder folder;
+  const std::string path = folder / "server";
+  TalkativeServer server(path, 0, endless_list<Guests>(1048578, [](std::size_t i) {
+                           return ipc::Guest{1, 0, true, false, {ipc::Loan{"a", i + 1, 1, 1}}};
+                         }));
+  ipc::Client client(path, limit);
+  EXPECT_ERROR(client.guests(limit), Errc::corrupt_descriptor, "more than 1048576 loans");
 }
 
 }  // namespace
