@@ -38,6 +38,7 @@ int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& 
     if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail_socket("setsockopt", errno);
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
     const bool early = errno == EAGAIN && !deadline.over();  // the longest limit is shorter than some deadlines
+    if (errno == EINTR && deadline.over()) return EAGAIN;  // signals that come all the time do not make it last longer
     if (errno != EINTR && !early) return errno;
   }
 }

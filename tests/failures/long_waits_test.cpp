@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time limits that are longer than one call of the system can wait.
+// Time limits that are longer than one call of the system can wait, and those of calls that signals interrupt.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "expect.hpp"
 #include "folder.hpp"
 #include "inject/system_calls.hpp"
 #include "threads.hpp"
@@ -73,6 +74,15 @@ TEST_F(LongWaits, ForHolders) {
   ipc::SetReader reader(folder / "holder", "set", {.timeout = month});
   const Thread commits = meanwhile([&] { (void)writer.commit(); });
   EXPECT_EQ(reader.open(stream, month).epoch, 1U);
+}
+
+// As a timer does that sends a signal more often than the kernel's clock ticks.
+TEST(InterruptedWaits, EndWithTheirTimeLimit) {
+  const Folder folder;
+  const ipc::Server server(folder / "server");
+  interrupted = 1 << 20;
+  EXPECT_ERROR(ipc::Client(folder / "server", std::chrono::milliseconds(5)), Errc::timed_out, "did not answer in time");
+  EXPECT_GT(interrupted.exchange(0), 0);
 }
 
 }  // namespace

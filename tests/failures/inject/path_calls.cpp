@@ -44,6 +44,7 @@ void tell(const char* call, const char* path) {
 }  // namespace
 
 std::atomic<weir::test::PathCall*> weir::test::before_path_call{nullptr};
+std::atomic<int> weir::test::interrupted{0};
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
 extern "C" {
@@ -61,6 +62,10 @@ int __real_connect(int, const sockaddr*, socklen_t);
 int __wrap_connect(int fd, const sockaddr* address, socklen_t size) {
   if (weir::test::ends_early()) {
     errno = EAGAIN;
+    return -1;
+  }
+  if (weir::test::interrupted > 0 && weir::test::interrupted.fetch_sub(1) > 0) {
+    errno = EINTR;
     return -1;
   }
   return refuse("connect", of_connect) ? -1 : __real_connect(fd, address, size);

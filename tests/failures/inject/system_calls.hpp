@@ -36,6 +36,9 @@ extern std::atomic<PathCall*> before_path_call;
 /// end at once, as if their limit had passed.
 extern std::atomic<int> ended_early;
 
+/// So many of the next connects of weir are interrupted by a signal.
+extern std::atomic<int> interrupted;
+
 /// Wait until no thread that weir started is left, or what it owned.
 bool threads_ended();
 
