@@ -50,7 +50,7 @@ class WEIR_API SetWriter {
 
   /// Connect to the holder at `path`, to write the set `name`. Throws peer_gone when no holder is there;
   /// permission_denied when it is another user's; incompatible when it speaks another version; timed_out;
-  /// invalid_argument for a name that is empty or too long.
+  /// invalid_argument for a name that is empty or too long, or not UTF-8 without control characters.
   SetWriter(std::string path, std::string name, const HoldOptions& options = {});
   SetWriter(SetWriter&& other) noexcept;             ///< take over what `other` has
   SetWriter& operator=(SetWriter&& other) noexcept;  ///< the same; what was not committed here vanishes
@@ -59,8 +59,8 @@ class WEIR_API SetWriter {
 
   /// Put a tensor into the next commit, as it is after all work on `stream` and all recorded uses so far. The tensor is
   /// kept until then. Throws unsupported for memory that was not made exportable, and for memory of another process,
-  /// whose owner may use it again: copy that; invalid_argument for a name that is empty, too long or taken, and for too
-  /// many dimensions; closed.
+  /// whose owner may use it again: copy that; invalid_argument for a name that is empty, too long, taken or no text,
+  /// and for too many dimensions; closed.
   void add(std::string_view name, const Tensor& tensor, const Stream& stream);
   /// Forget what was added since the last commit.
   void discard();

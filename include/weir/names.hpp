@@ -13,7 +13,7 @@ namespace weir::ipc {
 
 /// One tensor under its name.
 struct Listing {
-  std::string name;           ///< 1 to 255 bytes, without control characters and `*`
+  std::string name;           ///< 1 to 255 bytes, UTF-8 without control characters and `*`
   std::uint64_t version = 0;  ///< grows with every change that the server makes to any of its names
   Layout layout;              ///< of the elements in the memory that a client gets
   std::size_t bytes = 0;      ///< of that memory; 0 for a tensor without elements

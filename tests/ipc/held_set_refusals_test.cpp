@@ -65,6 +65,7 @@ struct OneTensor {
   std::uint16_t name = 1;
   std::uint8_t dimensions = 1;
   std::uint8_t bits = 8;
+  unsigned char letter = 'a';
   std::uint32_t segment = 0;
   std::uint64_t offset = 0, size = 100, byte_offset = 0;
   std::int64_t extent = 100, stride = 1;
@@ -83,7 +84,7 @@ struct OneTensor {
     for (const std::uint64_t field : {offset, size, byte_offset}) put(made, field);
     put(made, extent);
     put(made, stride);
-    put(made, std::uint64_t{'a'});
+    put(made, std::uint64_t{letter});
     return made;
   }
 };
@@ -201,6 +202,8 @@ TEST_F(HoldRefusals, SetsAndConnectionsAreCounted) {
 TEST_F(HoldRefusals, ArgumentsAreChecked) {
   EXPECT_ERROR(writer(""), Errc::invalid_argument, "1 to 255");
   EXPECT_ERROR(writer(std::string(256, 'x')), Errc::invalid_argument, "256 bytes");
+  EXPECT_ERROR(writer("caf\xe9"), Errc::invalid_argument, "'caf ' is not");
+  EXPECT_ERROR(SetReader(holder.path(), std::string("a\0b", 3)), Errc::invalid_argument, "UTF-8");
   EXPECT_ERROR(SetWriter("", "a"), Errc::invalid_argument, "path");
   EXPECT_ERROR(SetWriter(std::string(200, 'x'), "a"), Errc::invalid_argument, "200");
   EXPECT_ERROR(SetReader(holder.path() + "2", "a"), Errc::peer_gone, "weir hold");
@@ -208,6 +211,8 @@ TEST_F(HoldRefusals, ArgumentsAreChecked) {
   add(one, "a");
   EXPECT_ERROR(add(one, "a"), Errc::invalid_argument, "'a'");
   EXPECT_ERROR(add(one, ""), Errc::invalid_argument, "SetWriter::add");
+  EXPECT_ERROR(add(one, "a\xc2\x9b"), Errc::invalid_argument, "SetWriter::add");
+  EXPECT_NO_THROW(add(one, "caf\xc3\xa9"));
   EXPECT_ERROR(one.add("b", resource->allocate(0, stream).view(u8, std::vector<std::int64_t>(65)), stream),
                Errc::invalid_argument, "65 dimensions");
   EXPECT_ERROR(one.add("b", make_resource(host_device())->allocate(9, stream).view(u8, {9}), stream), Errc::unsupported,
@@ -255,7 +260,8 @@ TEST_F(HoldRefusals, ClientsThatBreakTheProtocolAreCutOff) {
     client.send(wrong[i].first, wrong[i].second);
     EXPECT_EQ(client.receive().first, 0U) << "case " << i;
   }
-  for (const Bytes& first : {message(6, 0, {0, 0}), hello(1, 3, "weights"), hello(1, 1, ""), hello(1, 2, std::string(256, 'x'))}) {
+  for (const Bytes& first : {message(6, 0, {0, 0}), hello(1, 3, "weights"), hello(1, 1, ""), hello(1, 1, "a\n"),
+                             hello(1, 2, "caf\xe9"), hello(1, 2, std::string(256, 'x'))}) {
     const Raw client(holder.path());
     client.send(first);
     EXPECT_EQ(client.receive().first, 0U);
@@ -292,6 +298,8 @@ TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
     EXPECT_ERROR(set.tensors.at("a").buffer().fill(std::uint8_t{1}, stream), Errc::permission_denied, "");
   }
   refused(OneTensor{.name = 0}.packet(), descriptor, file);
+  for (const unsigned char letter : {'\0', '\33', '\xe9'})
+    refused(OneTensor{.letter = letter}.packet(), descriptor, file);
   refused(OneTensor{.name = 9}.packet(), descriptor, file);
   refused(OneTensor{.dimensions = 2}.packet(), descriptor, file);
   refused(OneTensor{.bits = 0}.packet(), descriptor, file);

@@ -10,6 +10,7 @@
 
 #include "ipc/packets.hpp"
 #include "ipc/peer.hpp"
+#include "ipc/text.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -84,6 +85,10 @@ void check_name(const char* operation, std::string_view name) {
   if (name.empty() || name.size() > most_name)
     throw Error(Errc::invalid_argument, std::string(operation) + ": a name of " + std::to_string(name.size()) +
                                             " bytes; it may have 1 to " + std::to_string(most_name));
+  if (!is_text(name))
+    throw Error(Errc::invalid_argument, std::string(operation) +
+                                            ": a name has to be UTF-8 without control characters, and '" +
+                                            to_text(name, most_name) + "' is not");
 }
 
 Connection::Connection(const std::string& path, const std::string& set, Role role, const ipc::HoldOptions& options,

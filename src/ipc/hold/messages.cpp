@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ipc/bytes.hpp"
+#include "ipc/text.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail::hold {
@@ -64,7 +65,9 @@ Hello read_hello(Bytes packet, std::uint32_t version) {
   const std::size_t name = get<std::uint32_t>(packet, 20);
   if (name == 0 || name > most_name) violated("a name of " + std::to_string(name) + " bytes");
   expect(packet, hello_size + name, "a greeting");
-  return {version, static_cast<Role>(role), {reinterpret_cast<const char*>(packet.data()) + hello_size, name}};
+  const std::string_view set(reinterpret_cast<const char*>(packet.data()) + hello_size, name);
+  if (!is_text(set)) violated("a set's name that is not UTF-8, or has control characters");
+  return {version, static_cast<Role>(role), set};
 }
 
 Segments read_segments(Bytes packet, std::size_t count) {

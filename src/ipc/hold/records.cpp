@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ipc/bytes.hpp"
+#include "ipc/text.hpp"
 
 namespace weir::detail::hold {
 namespace {
@@ -33,6 +34,7 @@ Record read_record(Bytes bytes) {
       bytes[at_zero] != std::byte{0} || get<std::uint16_t>(bytes, at_zero_too) != 0)
     violated("a reserved field of a tensor is not zero");
   record.name = {reinterpret_cast<const char*>(bytes.data()) + names, name};
+  if (!is_text(record.name)) violated("a tensor's name that is not UTF-8, or has control characters");
   record.segment = get<std::uint32_t>(bytes, at_segment);
   record.offset = get<std::uint64_t>(bytes, at_offset);
   record.size = get<std::uint64_t>(bytes, at_bytes);

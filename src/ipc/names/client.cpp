@@ -9,6 +9,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/names/conversation.hpp"
 #include "ipc/names/packet.hpp"
+#include "ipc/text.hpp"
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/memory_resource.hpp"
@@ -46,9 +47,9 @@ Wanted as(Answer answer) {
 }
 
 std::string checked_pattern(std::string_view pattern) {
-  if (pattern.empty() || pattern.size() > longest_pattern || !is_printable(pattern))
+  if (pattern.empty() || pattern.size() > longest_pattern || !detail::is_text(pattern))
     throw Error(Errc::invalid_argument, "ipc::Client: a pattern has 1 to " + std::to_string(longest_pattern) +
-                                            " bytes and no control characters; '*' is for all names");
+                                            " bytes, which are UTF-8 without control characters; '*' is for all names");
   return std::string(pattern);
 }
 

@@ -2,11 +2,12 @@
 #include "ipc/names/messages.hpp"
 
 #include "ipc/names/packet.hpp"
+#include "ipc/text.hpp"
 
 namespace weir::detail::names {
 
 bool is_name(std::string_view name) noexcept {
-  return !name.empty() && name.size() <= longest_name && is_printable(name) && name.find('*') == name.npos;
+  return !name.empty() && name.size() <= longest_name && is_text(name) && name.find('*') == name.npos;
 }
 
 std::string_view beginning(std::string_view pattern) noexcept {

@@ -74,7 +74,7 @@ enum class Reason : std::uint32_t {
 struct Refused {
   std::uint32_t request;  ///< 0 for a Hello
   Reason reason;
-  std::string text;
+  std::string text;  ///< what is no text, or too much of it, is left out of the packet
 };
 struct Names {
   std::uint32_t request;

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/names/packet.hpp"
 
-#include <algorithm>
-
+#include "ipc/text.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail::names {
 
 void violated(const std::string& how) {
   throw Error(Errc::corrupt_descriptor, "names: the other process broke the protocol: " + how);
-}
-
-bool is_printable(std::string_view text) noexcept {
-  return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 void FieldWriter::text(std::string_view text) {
@@ -33,7 +28,7 @@ std::string FieldReader::text(std::size_t most, const char* what) {
   if (size > most) violated(std::string(what) + " of " + std::to_string(size) + " bytes");
   const auto bytes = take(size, what);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!is_printable(text)) violated(std::string(what) + " has control characters");
+  if (!is_text(text)) violated(std::string(what) + " that is not UTF-8, or has control characters");
   return text;
 }
 

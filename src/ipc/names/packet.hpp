@@ -16,9 +16,6 @@ namespace weir::detail::names {
 /// Throw corrupt_descriptor: the other process broke the protocol.
 [[noreturn]] void violated(const std::string& how);
 
-/// Return whether `text` has no control characters.
-[[nodiscard]] bool is_printable(std::string_view text) noexcept;
-
 /// Appends fields to a packet.
 class FieldWriter {
  public:

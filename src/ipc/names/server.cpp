@@ -95,7 +95,7 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
   if (!is_name(name) || name.size() > state.most_name_bytes)
     throw Error(Errc::invalid_argument, std::string(operation) + ": a name has 1 to " +
                                             std::to_string(state.most_name_bytes) +
-                                            " bytes, no control characters and no '*'");
+                                            " bytes, which are UTF-8 without control characters and '*'");
   const Buffer& buffer = tensor.buffer();
   const Layout& layout = tensor.layout();
   if (layout.shape.size() > most_dimensions)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/names/session.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "ipc/names/packet.hpp"
@@ -25,12 +24,6 @@ Reply reply(const Answer& answer) { return {encode(answer), false, false, nullpt
 }  // namespace
 
 Packet Session::refuse(std::uint32_t request, Reason reason, std::string text) {
-  std::ranges::replace_if(
-      text,
-      [](char c) {
-        return !is_printable({&c, 1});
-      },
-      ' ');
   return encode(Refused{request, reason, std::move(text)});
 }
 

@@ -5,6 +5,7 @@
 #include "ipc/names/messages.hpp"
 #include "ipc/names/packet.hpp"
 #include "ipc/names/types.hpp"
+#include "ipc/text.hpp"
 
 namespace weir::detail::names {
 namespace {
@@ -96,7 +97,7 @@ Packet encode(const Answer& answer) {
                           auto out = begin(packet, refused);
                           out.number(says.request);
                           out.number(static_cast<std::uint32_t>(says.reason));
-                          out.text(std::string_view(says.text).substr(0, longest_reason));
+                          out.text(to_text(says.text, longest_reason));
                         },
                         [&](const Names& says) {
                           auto out = begin(packet, names);

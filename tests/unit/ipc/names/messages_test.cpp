@@ -96,6 +96,7 @@ TEST(NamesMessages, OfAnotherFormAreRefused) {
   EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, "a\033[2J"}))), Errc::corrupt_descriptor, "control");
   EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, std::string(256, 'x')}))), Errc::corrupt_descriptor,
                "256 bytes");
+  EXPECT_ERROR(decode_question(encode(Question(GetTensor{1, "caf\xe9"}))), Errc::corrupt_descriptor, "UTF-8");
   refuses(Refused{1, Reason{0}, ""}, "reason 0");
   refuses(Refused{1, Reason{8}, ""}, "reason 8");
   refuses(Names{1, true, {}}, "a list");
