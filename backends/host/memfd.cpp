@@ -8,8 +8,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+
+#include "base/reserved_file.hpp"
 
 namespace weir::host {
 namespace {
@@ -24,22 +25,6 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 bool exhausted(int error) { return error == ENOMEM || error == ENOSPC || error == EFBIG; }
 
-// Reserve memory for the whole file. When a signal arrives, the kernel gives up all that the call has reserved. So this
-// goes piece by piece, each small enough to be done between two signals of a timer.
-int reserve_pages(int fd, std::size_t bytes) noexcept {
-  constexpr std::size_t piece = std::size_t{16} << 20;
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t size = std::min(piece, bytes - done);
-    const int error = ::posix_fallocate(fd, static_cast<off_t>(done), static_cast<off_t>(size));
-    if (error == 0) {
-      done += size;
-    } else if (error != EINTR) {
-      return error;
-    }
-  }
-  return 0;
-}
-
 [[noreturn]] void corrupt(const std::string& why) {
   throw Error(Errc::corrupt_descriptor, "shared host memory: " + why);
 }
@@ -51,10 +36,10 @@ std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC
 spi::UniqueFd make_memfd(std::size_t bytes, Shortage& shortage) {
   spi::UniqueFd file(::memfd_create("weir", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("memfd_create", errno);
-  const int error = reserve_pages(file.get(), bytes);
+  const auto [call, error] = detail::reserve_file(file.get(), bytes);
   if (error != 0) {
-    if (!exhausted(error)) fail("posix_fallocate", error);
-    shortage.call = "posix_fallocate";
+    if (!exhausted(error)) fail(call, error);
+    shortage.call = call;
     shortage.native = {error, std::generic_category()};
     return {};
   }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/reserved_file.hpp"
 #include "ipc/file_pairs.hpp"
 #include "weir/error.hpp"
 
@@ -59,17 +60,15 @@ void unmap(std::uint64_t* words) noexcept {
 OwnPage::OwnPage() : process_(fork_generation) {
   spi::UniqueFd file(::memfd_create("weir timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail_descriptor(purpose, "memfd_create", errno);
-  for (int error = EINTR; error == EINTR;) {
-    error = ::posix_fallocate(file.get(), 0, page_bytes);
-    if (error != 0 && error != EINTR) fail_descriptor(purpose, "posix_fallocate", error);
-  }
+  const auto [call, error] = reserve_file(file.get(), page_bytes);
+  if (error != 0) fail_descriptor(purpose, call, error);
   // The last mapping that can write has to be there before the seal is.
   words_ = map(file.get(), PROT_READ | PROT_WRITE);
   if (!words_) fail_descriptor(purpose, "mmap", errno);
   if (::fcntl(file.get(), F_ADD_SEALS, page_seals | F_SEAL_SEAL) != 0) {
-    const int error = errno;
+    const int refused = errno;
     unmap(words_);
-    fail_descriptor(purpose, "fcntl(F_ADD_SEALS)", error);
+    fail_descriptor(purpose, "fcntl(F_ADD_SEALS)", refused);
   }
   file_ = std::move(file);
 }
