@@ -48,8 +48,9 @@ struct ServerStats {
 class WEIR_API Server {
  public:
   /// Listen at `path`, of at most 107 bytes. Its folder and the slash have at most 98 of them, because the socket is
-  /// made there under another name first. The socket of a server that died is replaced. The socket's mode lets in this
-  /// user, or everybody if the options name other users, and the server asks the kernel which user each client is.
+  /// made there under another name first. The socket of a server that died is replaced, by one server at a
+  /// time: `path`.lock, which only this user can open and which stays there, is for that. The socket's mode lets in
+  /// this user, or everybody if the options name other users, and the server asks the kernel which user each client is.
   /// Throws invalid_argument for bad options, and the error of the operating system: address in use when a server is
   /// alive at the path, or starts there at the same time.
   explicit Server(const std::string& path, const ServerOptions& options = {});

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <sys/file.h>
 
+#include <string>
 #include <utility>
 
 #include "ipc/own_file.hpp"
@@ -27,5 +29,13 @@ class FileLock {
  private:
   OwnFile file_;
 };
+
+/// Open the file beside a path whose lock is for those who serve that path: `path`.lock, which this user alone can
+/// open. Return nothing if that fails; errno says why. The file stays there: if the one with the lock removed it, two
+/// others could each have a lock of that name.
+[[nodiscard]] inline spi::UniqueFd open_lock_file(const std::string& path) {
+  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  return spi::UniqueFd(::open((path + ".lock").c_str(), flags, 0600));
+}
 
 }  // namespace weir::detail

@@ -39,7 +39,8 @@ bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 /// A server, or no socket at its path. One that could not be looked at when its server ended may be there before.
 ipc::Server serve() {
   const std::string path = names_folder() / "names";
-  require(names_folder().files() <= (exists(path) ? 1 : 0), "files that no server is at");
+  const std::size_t known = (exists(path) ? 1 : 0) + (exists(path + ".lock") ? 1 : 0);  // the lock's file stays
+  require(names_folder().files() <= known, "files that no server is at");
   try {
     return ipc::Server(path, {.patience = 10 * patience});
   } catch (...) {

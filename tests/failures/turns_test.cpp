@@ -29,8 +29,8 @@ class Turns : public testing::Test {
   ~Turns() override { before_path_call = nullptr; }
 
   static bool is_locked() {
-    const spi::UniqueFd file(::open(path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
+    const spi::UniqueFd file(::open((path + ".lock").c_str(), O_RDWR | O_CLOEXEC));
+    return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
   }
 
   const Folder folder;

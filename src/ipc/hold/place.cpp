@@ -21,13 +21,6 @@ namespace {
   throw Error(code, std::string("holder: ") + call + " '" + path + "': " + code.message());
 }
 
-/// The lock's file stays there. If a holder removed it, two others could each have a lock of that name.
-spi::UniqueFd open_lock(const std::string& name) {
-  spi::UniqueFd file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (!file) fail("open", name);
-  return file;
-}
-
 void remove_old(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
@@ -52,7 +45,9 @@ void remove_old(const std::string& path, const sockaddr_un& address) {
 Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
   const sockaddr_un address = address_of("holder", path_);
   const std::string lock = path_ + ".lock";
-  if (!lock_.emplace(open_lock(lock)).take()) {
+  auto file = open_lock_file(path_);
+  if (!file) fail("open", lock);
+  if (!lock_.emplace(std::move(file)).take()) {
     if (errno != EWOULDBLOCK) fail("flock", lock);
     throw Error(Errc::permission_denied, "holder: another holder serves '" + path_ + "'");
   }

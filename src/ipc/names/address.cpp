@@ -43,33 +43,27 @@ std::string path_for_now(const std::string& path) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
-spi::UniqueFd open_folder(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
-  spi::UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file) fail(path, "open of its folder", errno);
-  return file;
-}
-
-// Whoever replaces the socket of a dead server holds the lock of the path's folder, so that nobody removes the socket
-// that another process has put there meanwhile. Waits for others, but not for long.
-void take(FileLock& folder, const std::string& path) {
+// Whoever replaces the socket of a dead server holds a lock beside the path, so that nobody removes the socket that
+// another process has put there meanwhile. Only this user can open its file: a lock of the folder would be for
+// everybody who may read that. Waits for others, but not for long.
+void take(FileLock& lock, const std::string& path) {
   constexpr int rounds = 100;
   constexpr timespec pause{0, 10'000'000};
-  for (int round = 0; !folder.take(); ++round) {
-    if (errno != EINTR && (errno != EWOULDBLOCK || round == rounds)) fail(path, "flock of its folder", errno);
+  for (int round = 0; !lock.take(); ++round) {
+    if (errno == EWOULDBLOCK && round == rounds) fail(path, "another process keeps the lock beside it: flock", errno);
+    if (errno != EINTR && errno != EWOULDBLOCK) fail(path, "flock of the lock beside it", errno);
     (void)::nanosleep(&pause, nullptr);
   }
 }
 
-// A socket whose server died is in the way, and nothing else is removed.
-void remove_dead(const std::string& path, const sockaddr_un& address) {
+// Throws unless what is in the way is the socket of a server that died. Return whether it is still there.
+bool is_dead(const std::string& path, const sockaddr_un& address) {
   struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) return;
+  if (::lstat(path.c_str(), &found) != 0) return false;
   if (!S_ISSOCK(found.st_mode)) fail(path, "there is a file that is no socket: bind", EEXIST);
   const auto probe = make_socket(path, SOCK_NONBLOCK);
   if (try_connect(probe.get(), address) != ECONNREFUSED) fail(path, "another server is there: bind", EADDRINUSE);
-  (void)::unlink(path.c_str());
+  return true;
 }
 
 }  // namespace
@@ -92,9 +86,12 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
     if (error != 0) fail(path, call, error);
     if (::link(now.c_str(), path.c_str()) != 0) {
       if (errno != EEXIST) fail(path, "link", errno);
-      FileLock folder(open_folder(path));
-      take(folder, path);
-      remove_dead(path, address);
+      (void)is_dead(path, address);  // else there is nobody to take turns with
+      auto file = open_lock_file(path);
+      if (!file) fail(path, "open of the lock beside it", errno);
+      FileLock lock(std::move(file));
+      take(lock, path);
+      if (is_dead(path, address)) (void)::unlink(path.c_str());
       if (::link(now.c_str(), path.c_str()) != 0)
         fail(path, "another server has started: link", errno == EEXIST ? EADDRINUSE : errno);
     }

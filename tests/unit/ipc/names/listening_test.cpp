@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The socket that a server listens on: whose path it is, and what comes of clients that cannot be accepted.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,10 +13,13 @@
 #include <optional>
 #include <string>
 
+#include "dead_socket.hpp"
+#include "expect.hpp"
 #include "folder.hpp"
 #include "ipc/channel/few_files.hpp"
 #include "sink.hpp"
 #include "weir/client.hpp"
+#include "weir/holder.hpp"
 #include "weir/server.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -36,6 +42,32 @@ TEST(NamesListening, APathStaysWithTheServerThatTookItOver) {
   const ipc::Server second(path);
   first.reset();
   EXPECT_NO_THROW(ipc::Client{path});
+}
+
+// Everybody who may read a folder can lock it, for as long as they like.
+TEST(NamesListening, ALockOfTheFolderKeepsNobodyFromADeadOnesPlace) {
+  const Folder folder;
+  const std::string path = folder / "server";
+  leave_dead_socket(path);
+  const spi::UniqueFd reads(::open(path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(reads.get(), LOCK_SH), 0);
+  const ipc::Server server(path);
+  EXPECT_NO_THROW(ipc::Client{path});
+  struct stat lock {};
+  ASSERT_EQ(::stat((path + ".lock").c_str(), &lock), 0);
+  EXPECT_EQ(lock.st_mode & 0777, 0600U) << "nobody else can open it";
+}
+
+// Its holder has the lock beside the path as long as it lives.
+TEST(NamesListening, AHoldersPathIsInUse) {
+  const Folder folder;
+  const ipc::Holder holder(folder / "holder");
+  try {
+    const ipc::Server server(folder / "holder");
+    ADD_FAILURE() << "a holder listens there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), std::errc::address_in_use) << error.what();
+  }
 }
 
 // A thread that never rested would get about as much of the processor as this one, however busy the machine is.
