@@ -21,8 +21,16 @@ namespace {
   throw Error(Errc::timed_out, "held set: the holder at '" + path + "' did not do that in time");
 }
 
-[[noreturn]] void gone(const std::string& path, const std::string& how) {
-  throw Error(Errc::peer_gone, "held set: no holder at '" + path + "': " + how + "; start one with: weir hold " + path);
+[[noreturn]] void nobody_there(const std::string& path, const std::string& why) {
+  throw Error(Errc::peer_gone, "held set: no holder at '" + path + "': " + why + "; start one with: weir hold " + path);
+}
+
+// It may live: it cuts off those for whom it lacks memory or files.
+[[noreturn]] void hung_up(const std::string& path) {
+  throw Error(Errc::peer_gone, "held set: lost the holder at '" + path +
+                                   "': it hung up, because it has ended, or could not serve this process and has said "
+                                   "why where it runs; if it has ended, start one with: weir hold " +
+                                   path);
 }
 
 void wait(int socket, short events, const Deadline& deadline, const std::string& path) {
@@ -37,7 +45,7 @@ spi::UniqueFd connect_to(const std::string& path, const Deadline& deadline) {
   if (error == 0) return socket;
   if (error == EAGAIN) time_out(path);
   const std::error_code code(error, std::generic_category());
-  if (error == ENOENT || error == ECONNREFUSED) gone(path, code.message());
+  if (error == ENOENT || error == ECONNREFUSED) nobody_there(path, code.message());
   if (error == EACCES || error == EPERM)
     throw Error(Errc::permission_denied, "held set: the socket '" + path + "' is another user's");
   throw Error(code, "held set: connect to '" + path + "': " + code.message());
@@ -61,7 +69,8 @@ Limit limit_of(Why why) noexcept {
     case Why::bytes: return {"bytes of names and layouts", "remove sets that nobody needs"};
     case Why::files: return {"files of memory", "remove sets that nobody needs"};
     case Why::version:
-    case Why::forgotten: break;
+    case Why::forgotten:
+    case Why::no_more_files: break;
   }
   return {"things", "remove sets that nobody needs"};
 }
@@ -76,6 +85,11 @@ void throw_refusal(const Refused& refusal) {
     throw Error(Errc::timed_out,
                 "held set: the holder had no patience for this process, twice, and forgot what it had "
                 "sent; commit again, or start it with more patience");
+  if (refusal.why == Why::no_more_files)
+    throw Error(Errc::out_of_memory,
+                "held set: the holder's process may open no more files; it has " + std::to_string(refusal.limit) +
+                    " of memory: remove sets that nobody needs, or start it with a higher limit of "
+                    "open files (ulimit -n)");
   const Limit limit = limit_of(refusal.why);
   throw Error(Errc::out_of_memory, "held set: the holder is full: it takes " + std::to_string(refusal.limit) + ' ' +
                                        limit.of + "; " + limit.advice + ", or start it with higher limits");
@@ -114,7 +128,7 @@ Connection::Connection(const std::string& path, const std::string& set, Role rol
 
 void Connection::send(Bytes packet, std::span<const int> files, const Deadline& deadline) {
   while (send_packet(socket_.get(), packet, files, false) < 0) {
-    if (errno == EPIPE || errno == ECONNRESET) gone(path_, "it hung up");
+    if (errno == EPIPE || errno == ECONNRESET) hung_up(path_);
     if (errno != EAGAIN) fail_socket("sendmsg", errno);
     wait(socket_.get(), POLLOUT, deadline, path_);
   }
@@ -131,7 +145,7 @@ Bytes Connection::receive(std::vector<spi::StrangerFd>& files, const Deadline& d
       reset = true;
       continue;
     }
-    if (arrival.bytes == 0 || arrival.error == ECONNRESET) gone(path_, "it hung up");
+    if (arrival.bytes == 0 || arrival.error == ECONNRESET) hung_up(path_);
     if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
     if (arrival.files_lost) fail_lost_files("held set");
     if (arrival.cut) violated("a packet is too large");

@@ -160,7 +160,7 @@ Message decode(Bytes packet) {
     case welcome: expect(packet, head, "a welcome"); return Welcome{number};
     case refused:
       expect(packet, pair_size, "a refusal");
-      if (number == 0 || number > static_cast<std::uint32_t>(Why::forgotten))
+      if (number == 0 || number > static_cast<std::uint32_t>(Why::no_more_files))
         violated("a refusal for reason " + std::to_string(number));
       return Refused{static_cast<Why>(number), get<std::uint64_t>(packet, 8)};
     case segments: return read_segments(packet, number);

@@ -32,7 +32,8 @@ enum class Why : std::uint32_t {
   tensors = 4,
   bytes = 5,
   files = 6,
-  forgotten = 7,  ///< the writer named a segment of its last commit that nobody keeps any more
+  forgotten = 7,      ///< the writer named a segment of its last commit that nobody keeps any more
+  no_more_files = 8,  ///< the holder's process may open no more; it has `limit` of memory
 };
 
 /// The first message of a client, and only that.

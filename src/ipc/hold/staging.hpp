@@ -90,7 +90,7 @@ class Staging {
   }
 
   /// Files came with a packet and were lost, because the process can open no more.
-  void lost_files() { refuse({Why::files, store_.limits().files}); }
+  void lost_files() { refuse({Why::no_more_files, store_.usage()->files}); }
 
  private:
   KeptSet<File>& made() {

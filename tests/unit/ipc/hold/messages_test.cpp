@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "expect.hpp"
+#include "ipc/hold/connection.hpp"
 #include "ipc/hold/records.hpp"
+#include "ipc/hold/session.hpp"
 
 namespace weir::test {
 namespace {
@@ -106,6 +109,28 @@ TEST(HoldMessages, APacketOfSegmentsHasRoomForSixtyFourFiles) {
   while (has_room(known, 0)) ++known;
   EXPECT_GT(known, 8000U);
   EXPECT_LE(8 + 4 * known, largest_packet);
+}
+
+// The set is refused for what the process lacks, not for a limit that nobody reached.
+TEST(HoldMessages, FilesThatAreLostAreNoLimit) {
+  using File = std::shared_ptr<int>;
+  Store<File> store(Limits{1, 100, 100000, 100});
+  Session<File> session(store);
+  Packet packet;
+  std::vector<const File*> files;
+  session.receive(encode(Hello{protocol_version, Role::writer, "a"}), {}, false);
+  session.sent();
+  const std::uint32_t fresh[] = {Segments::fresh};
+  const Packet descriptor(detail::wire_size);
+  const Bytes descriptors[] = {descriptor};
+  session.receive(encode_segments(fresh, descriptors), {std::make_shared<int>(0)}, false);
+  session.receive(encode_segments(fresh, descriptors), {}, true);
+  session.receive(encode(Commit{0, 2, false}), {}, false);
+  session.compose(packet, files);
+  const Refused answer = std::get<Refused>(decode(packet));
+  EXPECT_EQ(answer.why, Why::no_more_files);
+  EXPECT_EQ(answer.limit, 1U);
+  EXPECT_ERROR(throw_refusal(answer), Errc::out_of_memory, "may open no more files; it has 1 of memory");
 }
 
 }  // namespace

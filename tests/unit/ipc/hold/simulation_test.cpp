@@ -183,7 +183,8 @@ class World {
       while (writer.own.size() > 3) writer.own.erase(writer.own.begin());
     } else {
       const auto why = std::get<Refused>(answer).why;
-      EXPECT_TRUE(why == Why::forgotten || why == Why::files || why == Why::bytes || why == Why::tensors);
+      EXPECT_TRUE(why == Why::forgotten || why == Why::files || why == Why::no_more_files || why == Why::bytes ||
+                  why == Why::tensors);
       writer.writing.forget();
     }
   }

@@ -44,7 +44,8 @@ class TalkativeHolder : public testing::Test {
     ASSERT_EQ(::bind(listens_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     ASSERT_EQ(::listen(listens_.get(), 1), 0);
   }
-  // Called by the holder's thread.
+  // These are called by the holder's thread.
+  void hang_up() { socket_.reset(); }
   void welcome() {
     socket_ = spi::UniqueFd(::accept4(listens_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::vector<spi::StrangerFd> files;
@@ -88,6 +89,18 @@ TEST_F(TalkativeHolder, SetsOfOtherQuestionsEndWithTheTimeLimit) {
   ASSERT_EQ(said.get_future().wait_for(limit), std::future_status::ready);
   EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "all of the set in time");
   EXPECT_EQ(reader.open(stream, limit).epoch, 4U) << "what was asked for is still on its way";
+}
+
+// It goes on listening, so its clients need no other holder.
+TEST_F(TalkativeHolder, MayHangUpAndLive) {
+  const Thread holder([&] {
+    welcome();
+    std::vector<spi::StrangerFd> files;
+    EXPECT_NE(hear(files), 0U);
+    hang_up();
+  });
+  ipc::SetWriter writer(path, "a");
+  EXPECT_ERROR(writer.commit(limit), Errc::peer_gone, "it hung up, because it has ended, or could not serve");
 }
 
 // The writer's copy of the lease is the last of the file that it made; the holder has one that it opened again.
