@@ -20,6 +20,11 @@ template <class Memory>
 class OpenedOnce {
  public:
   explicit OpenedOnce(std::vector<spi::StrangerFd> files) noexcept : files_(std::move(files)) {}
+  /// If `refusal` is not null, the opening throws it.
+  OpenedOnce(std::vector<spi::StrangerFd> files, std::exception_ptr refusal) noexcept
+      : files_(std::move(files)), refusal_(std::move(refusal)) {}
+  /// Take over the files, for which there are places.
+  void keep(std::span<spi::StrangerFd> files) noexcept { std::ranges::move(files, files_.begin()); }
   /// Return the memory; `open(files)` opens it, and leaves the files if it throws. Throws what the opening threw, each time
   /// or until it succeeds. Not for two threads at once.
   template <class Open>

@@ -108,7 +108,7 @@ Arrival receive_packet(int socket, std::span<std::byte> bytes, std::vector<spi::
   if (count < 0) return {-1, errno, false, false, 0};
   take_files(message, files);
   const int flags = message.msg_flags;
-  return {count, 0, (flags & (MSG_CTRUNC | MSG_TRUNC)) != 0, (flags & MSG_CTRUNC) != 0, sender_of(message)};
+  return {count, 0, (flags & MSG_TRUNC) != 0, (flags & MSG_CTRUNC) != 0, sender_of(message)};
 }
 
 void fail_lost_files(const char* operation) {

@@ -24,8 +24,8 @@ enum class Sender { unnamed, named };
 struct Arrival {
   std::ptrdiff_t bytes = 0;  ///< -1 when the call failed with `error`; 0 when the other end is closed
   int error = 0;
-  bool cut = false;          ///< there were more bytes, or more files, which the kernel has closed
-  bool files_lost = false;   ///< there were more files
+  bool cut = false;          ///< there were more bytes
+  bool files_lost = false;   ///< there were more files, which the kernel has closed
   std::int32_t process = 0;  ///< that sent it, if the packet names it, the socket asks, and this process can see it
 };
 

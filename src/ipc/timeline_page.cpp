@@ -96,7 +96,7 @@ bool OwnPage::reached(PagePoint point) const noexcept {
 }
 
 // The order of the questions matters: only the first one is answered at once for whatever a stranger sends (ADR 12).
-PeerPage::PeerPage(spi::StrangerFd file) {
+PeerPage::PeerPage(spi::StrangerFd&& file) {
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (seals < 0) refuse("the file is not a memfd: fcntl(F_GET_SEALS): " + std::generic_category().message(errno));
   if ((seals & page_seals) != page_seals)
@@ -105,9 +105,9 @@ PeerPage::PeerPage(spi::StrangerFd file) {
   if (::fstat(file.get(), &status) != 0) fail_descriptor(purpose, "fstat", errno);
   if (status.st_size != static_cast<off_t>(page_bytes))
     refuse("the memfd has " + std::to_string(status.st_size) + " bytes, not " + std::to_string(page_bytes));
-  const spi::UniqueFd known = file.trust();  // nobody can block the close of a memfd
-  words_ = map(known.get(), PROT_READ);
+  words_ = map(file.get(), PROT_READ);
   if (!words_) fail_descriptor(purpose, "mmap", errno);
+  (void)file.trust();  // nobody can block the close of a memfd
 }
 
 PeerPage::~PeerPage() { unmap(const_cast<std::uint64_t*>(words_)); }

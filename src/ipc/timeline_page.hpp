@@ -55,8 +55,9 @@ class PeerPage {
  public:
   enum class State : std::uint8_t { pending, reached, given_up };
 
-  /// Check that `file` is a page, and map it. Throws corrupt_descriptor when it is something else.
-  explicit PeerPage(spi::StrangerFd file);
+  /// Check that `file` is a page, and map it. Throws corrupt_descriptor when it is something else. The caller keeps the
+  /// file if this throws.
+  explicit PeerPage(spi::StrangerFd&& file);
   PeerPage(const PeerPage&) = delete;
   PeerPage& operator=(const PeerPage&) = delete;
   ~PeerPage();

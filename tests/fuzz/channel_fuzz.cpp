@@ -43,7 +43,8 @@ struct Halves {
       borrower.add(segment->number, {std::to_integer<std::uint64_t>(segment->descriptor[0])});
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       require(grant->payload.size() <= most_payload, "a payload that is too large");
-      const Memory& memory = borrower.arrive(*grant);
+      const Memory& memory = borrower.check(*grant);
+      borrower.arrive();
       require(grant->ready.word < detail::page_words && grant->ready.value < detail::page_given_up,
               "a point that no page can hold");
       require(grant->ready.value == 0 || has_page, "a point of a page that never came");

@@ -50,8 +50,8 @@ class Borrower {
   void add_page() {
     if (std::exchange(has_page_, true)) violated("a second page");
   }
-  /// A grant arrived. Return its segment.
-  [[nodiscard]] Memory& arrive(const Grant& grant) {
+  /// A grant is about to arrive. Return its segment.
+  [[nodiscard]] Memory& check(const Grant& grant) {
     if (arrived_ + (to_credit_ - told_credit_) >= window_)  // what is being told, the peer may know
       violated("more than " + std::to_string(window_) + " buffers");
     const auto known = segments_.find(grant.segment);
@@ -60,9 +60,10 @@ class Borrower {
     if (grant.size == 0 || grant.offset > all || grant.size > all - grant.offset)
       violated(std::to_string(grant.size) + " bytes at offset " + std::to_string(grant.offset) + " of a segment of " + std::to_string(all));
     if (grant.ready.value != 0 && !has_page_) violated("a buffer waits for a point of a page of which it never told");
-    ++arrived_;
     return known->second.memory;
   }
+  /// A grant that was checked has arrived.
+  void arrive() noexcept { ++arrived_; }
   /// The user takes a grant that had arrived. Afterwards, the end of the grant needs no memory.
   void take() {
     const std::size_t needed = to_release_.size() + held_ + 1;

@@ -23,6 +23,7 @@ struct Link::Dropped {
   decltype(std::declval<Borrower<ForeignMemory>>().end()) all_foreign;
   std::vector<ForeignMemory> foreign;
   std::list<Arrived> arrived;
+  std::vector<spi::StrangerFd> files;
 };
 
 }  // namespace weir::detail::channel

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,11 @@ namespace weir::detail::channel {
 
 /// A segment of the peer. Opened when the first buffer of it is received.
 struct ForeignSegment {
-  ForeignSegment(WireDescriptor described, std::vector<spi::StrangerFd> from)
-      : wire(std::move(described)), memory_(std::move(from)) {}
+  /// If `refusal` is not null, the opening throws it.
+  ForeignSegment(WireDescriptor described, std::exception_ptr refusal)
+      : wire(std::move(described)), memory_(std::vector<spi::StrangerFd>(wire.memory_files()), std::move(refusal)) {}
+  /// Take over the files of the memory. Called once, before anybody else has the object.
+  void keep(std::span<spi::StrangerFd> files) noexcept { memory_.keep(files); }
   /// Return the memory, opened on `preferred` if nobody has opened it yet. It came over `socket`. Throws, each time, what
   /// the opening threw.
   [[nodiscard]] OpenSegment open(spi::DeviceState& preferred, int socket);

@@ -22,12 +22,12 @@
 namespace weir::detail::channel {
 namespace {
 
-// Say why a connection has ended that no call waits at. Later calls say so, too, if there are any.
-void tell(const std::exception_ptr& why) noexcept {
+// Say what has happened to a connection that no call waits at. Later calls say so, too, if there are any.
+void tell(const char* what, const std::exception_ptr& why) noexcept {
   try {
     std::rethrow_exception(why);
   } catch (...) {
-    report_own_failure("ipc::Channel: a connection ends");
+    report_own_failure(what);
   }
 }
 
@@ -39,6 +39,7 @@ Link::Link(spi::UniqueFd socket, std::uint32_t window)
       process_(fork_generation),
       borrower_(window) {
   if (!bell_) fail_descriptor("channel", "eventfd", errno);
+  incoming_files_.reserve(most_sent_files);
 }
 
 bool Link::inherited() const noexcept { return process_ != fork_generation; }
@@ -116,7 +117,8 @@ void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
     try {
       refuse_arrived(dropped);
-    } catch (const std::exception&) {  // no memory; the peer gets these back with the connection
+    } catch (const std::exception&) {  // no memory: they are given back when there is some
+      shortage_ = std::current_exception();
     }
     changed_.notify_all();
     (void)::eventfd_write(bell_.get(), 1);  // and nobody reads it
@@ -203,7 +205,7 @@ bool Link::retire(const spi::Segment* segment) noexcept {
 std::uint32_t Link::attend(Reads reads) noexcept {
   if (inherited()) return 0;
   std::shared_ptr<LinkObserver> observer;
-  std::exception_ptr broken;
+  std::exception_ptr broken, shortage;
   {
     Lock lock(state_);
     attending_ = true;
@@ -211,11 +213,14 @@ std::uint32_t Link::attend(Reads reads) noexcept {
     if (reading_) {
       pass_to_reader({});
     } else if (!ended_) {
+      const bool was_short = shortage_ != nullptr;
       read(lock, reads);
       broken = ended_;
+      if (!was_short) shortage = shortage_;
     }
   }
-  if (broken) tell(broken);
+  if (broken) tell("ipc::Channel: a connection ends", broken);
+  if (shortage) tell("ipc::Channel: what came is read later", shortage);
   pay_debts();
   if (observer) observer->link_changed();
   if (inherited()) return 0;  // one of these called fork(), and this is the child
@@ -223,7 +228,7 @@ std::uint32_t Link::attend(Reads reads) noexcept {
   const Lock lock(state_);
   attending_ = false;
   if (ended_) return 0;
-  watched_ = needs_watcher() && !watcher_passed_;
+  watched_ = needs_watcher() && !watcher_passed_ && !shortage_;
   return (watched_ ? std::uint32_t{EPOLLIN} : 0) | (full_ ? std::uint32_t{EPOLLOUT} : 0);
 }
 
@@ -243,7 +248,7 @@ void Link::end_if_unneeded() noexcept {
 
 bool Link::owes() noexcept {
   const Lock lock(state_);
-  return owes_ && !ended_;
+  return (owes_ || shortage_) && !ended_;
 }
 
 void Link::not_watched() noexcept {

@@ -19,8 +19,10 @@
 #include "ipc/channel/messages.hpp"
 #include "ipc/channel/received_point.hpp"
 #include "ipc/channel/sent_points.hpp"
+#include "ipc/channel/unread.hpp"
 #include "ipc/channel/watcher.hpp"
 #include "ipc/connected_socket.hpp"
+#include "ipc/packets.hpp"
 #include "memory/lent.hpp"
 #include "weir/channel.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -81,8 +83,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
   /// Read what has come, without waiting for the peer. A thread that waits in a call is waited for, so this is for
-  /// connections where only the watcher does anything else.
-  void look() noexcept;
+  /// connections where only the watcher does anything else. Throws what this process is short of; what it could not read
+  /// then, it reads later.
+  void look();
   /// Throw why the connection has ended, if it has.
   void check();
 
@@ -127,7 +130,8 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] std::uint32_t attend(Reads reads) noexcept;
   /// The watcher cannot wait for what attend() returned.
   void not_watched() noexcept;
-  /// Return whether the watcher has to attend again after a pause: the system did not send what the peer is owed.
+  /// Return whether the watcher has to attend again after a pause: the system did not send what the peer is owed, or
+  /// this process was short of something when it read.
   [[nodiscard]] bool owes() noexcept;
   /// Return whether the peer is gone or was cut off, so that it will not say anything more. What it said before may not
   /// have been read.
@@ -163,13 +167,15 @@ class Link : public std::enable_shared_from_this<Link> {
     int read_late = 0;  // how much came after the deadline, in small packets
   };
   void wait(Lock& lock, Waiting& waiting, bool for_room_in_socket);
-  enum class Came { nothing, packet, large_packet, end };
+  enum class Came { nothing, packet, large_packet, shortage, end };
   void read(Lock& lock, Reads reads) noexcept;
   [[nodiscard]] int read_some() noexcept;
   [[nodiscard]] Came read_packet() noexcept;
+  void begin_packet(const Arrival& arrival) noexcept;
   void watch_again(Lock& lock) noexcept;
-  void apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
-             std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
+  void apply(const Message& message, std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped);
+  void add_segment(const Segment& message);
+  void add_page();
   [[nodiscard]] std::shared_ptr<ReceivedPoint> received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last);
   void refuse_arrived(Dropped& dropped);
   void refuse_first(Dropped& dropped);
@@ -214,6 +220,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Lender<Lent> lender_;
   Borrower<ForeignMemory> borrower_;
   std::shared_ptr<const PeerPage> peer_page_;
+  std::exception_ptr no_page_;  // why there is none, although the peer has told of it
   std::list<Arrived> arrived_;
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
   std::weak_ptr<LinkObserver> observer_;
@@ -232,7 +239,15 @@ class Link : public std::enable_shared_from_this<Link> {
   bool peer_closed_ = false;
   bool full_ = false;                              // the socket took no more
   bool owes_ = false;                              // the system did not send what the peer is owed; the watcher tries again
-  std::array<std::byte, largest_packet> incoming_;  // of the thread that has set reading_
+  // Why not all that came has been read: this process was short of something. Nothing is lost, and whoever reads next
+  // goes on there.
+  std::exception_ptr shortage_;
+
+  // Of the thread that has set reading_.
+  std::array<std::byte, largest_packet> incoming_;
+  std::vector<spi::StrangerFd> incoming_files_;  // has room for all files that a packet can bring
+  std::size_t next_file_ = 0;                    // the first one that no message has taken
+  Unread unread_;                                // of the packet in incoming_
 
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };

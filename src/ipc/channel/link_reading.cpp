@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/shortage.hpp"
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/packets.hpp"
@@ -21,6 +23,16 @@ constexpr std::uint32_t most_window = 65536;
 // How much a call reads after its time limit, in small packets: as many as a socket holds unless somebody enlarged it.
 // A large packet takes as much room there as so many small ones, and much longer to read.
 constexpr int most_late = 1024, large = 64;
+
+constexpr char channel_name[] = "ipc::Channel";
+
+std::exception_ptr lost_files() {
+  try {
+    fail_lost_files(channel_name);
+  } catch (const Error&) {  // and nothing else: there may be no memory for it
+    return std::current_exception();
+  }
+}
 
 }  // namespace
 
@@ -52,33 +64,38 @@ void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
   if (reads) {
     reading_ = false;
     changed_.notify_all();
+    const auto shortage = shortage_;
     watch_again(lock);
+    if (shortage) std::rethrow_exception(shortage);  // the next call goes on there
   }
   if (!changed || (deadline.over() && (waiting.read_late += std::max(read, 1)) >= most_late)) deadline.check(late);
 }
 
-// See to it that the watcher reads, if it or another thread left the reading to this one. Does so without the lock,
-// because a failure is reported.
+// See to it that the watcher reads, if it or another thread left the reading to this one, or if this one has not read
+// to the end. Does so without the lock, because a failure is reported.
 void Link::watch_again(Lock& lock) noexcept {
-  if (!std::exchange(watcher_passed_, false)) return;
+  const bool unread = shortage_ && !ended_ && needs_watcher();
+  if (!std::exchange(watcher_passed_, false) && !unread) return;
   const auto passed = std::move(passed_);  // ends once the watcher has been seen to
   passed_.reset();
-  if (observed_) {
+  if (observed_ || unread) {
     lock.unlock();
-    (void)ask_watcher();  // which tells of what was read
+    (void)ask_watcher();  // which tells of what was read, or goes on there
     lock.lock();
   } else if (!ended_ && needs_watcher()) {
     watch(lock);
   }
 }
 
-void Link::look() noexcept {
+void Link::look() {
   if (inherited()) return;
   Lock lock(state_);
   changed_.wait(lock, [this] { return !reading_; });
   if (ended_) return;
   read(lock, Reads::some);
+  const auto shortage = shortage_;
   watch_again(lock);
+  if (shortage) std::rethrow_exception(shortage);
 }
 
 // Read what has come. No other thread reads.
@@ -87,7 +104,7 @@ void Link::read(Lock& lock, Reads reads) noexcept {
   lock.unlock();
   for (int i = 0; i < static_cast<int>(reads); ++i) {
     const auto came = read_packet();
-    if (came == Came::nothing || came == Came::end) break;
+    if (came != Came::packet && came != Came::large_packet) break;
   }
   lock.lock();
   reading_ = false;
@@ -110,44 +127,65 @@ int Link::read_some() noexcept {
   return read;
 }
 
-// The caller has set reading_.
+// The caller has set reading_. What this process is short of is no fault of the peer's, which may be using what it was
+// lent, so the connection goes on: the rest of the packet stays for the next call.
 Link::Came Link::read_packet() noexcept {
   Dropped dropped;
-  std::vector<spi::StrangerFd> files;
   Arrival arrival;
   std::exception_ptr refusal;
   try {
-    files.reserve(most_sent_files);
-    arrival = receive_packet(socket_.get(), incoming_, files);
-    if (arrival.error == EAGAIN || arrival.error == EINTR) return Came::nothing;
+    if (unread_.empty()) arrival = receive_packet(socket_.get(), incoming_, incoming_files_);
     if (arrival.error == ECONNRESET) return Came::packet;  // said once; what the peer sent before is still to be read
-    if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
-    if (arrival.bytes == 0) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
-    if (arrival.files_lost) fail_lost_files("ipc::Channel");
+    const bool nothing = arrival.error == EAGAIN || arrival.error == EINTR;
+    if (arrival.bytes < 0 && !nothing) fail_socket("recvmsg", arrival.error);
+    if (arrival.bytes == 0 && unread_.empty()) throw Error(Errc::peer_gone, "ipc::Channel: the other process is gone");
     if (arrival.cut) violated("a packet is too large");
   } catch (...) {
     refusal = std::current_exception();
   }
   const Lock lock(state_);
-  if (ended_) return Came::end;
+  if (ended_) {
+    dropped.files.swap(incoming_files_);
+    return Came::end;
+  }
   if (arrival.process != 0) peer_ = arrival.process;
+  if (!refusal && arrival.bytes > 0) begin_packet(arrival);
   try {
     if (refusal) std::rethrow_exception(refusal);
-    const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
-    PacketReader packet(bytes, files.size());
     std::shared_ptr<ReceivedPoint> ready;
-    std::size_t file = 0;
-    while (const auto message = packet.next()) apply(*message, files, file, ready, dropped);
+    unread_.apply([&](const Message& message) { apply(message, ready, dropped); });
+    incoming_files_.clear();
+    if (closed_) refuse_arrived(dropped);
+    shortage_ = nullptr;
+    if (arrival.bytes < 0) return Came::nothing;
   } catch (...) {
+    const bool is_lost = refusal && arrival.bytes > 0;
+    if (is_shortage() && !is_lost) {
+      shortage_ = std::current_exception();
+      return Came::shortage;
+    }
     end(std::current_exception(), dropped);
+    dropped.files.swap(incoming_files_);
   }
   changed_.notify_all();
   if (ended_) return Came::end;
   return 2 * static_cast<std::size_t>(arrival.bytes) > largest_packet ? Came::large_packet : Came::packet;
 }
 
-void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, std::size_t& file,
-                 std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped) {
+// Files for which this process had no room are missing at the end.
+void Link::begin_packet(const Arrival& arrival) noexcept {
+  const std::span<const std::byte> bytes(incoming_.data(), static_cast<std::size_t>(arrival.bytes));
+  next_file_ = 0;
+  if (arrival.files_lost) {
+    incoming_files_.resize(most_sent_files);
+    unread_.came({bytes, PacketReader::FilesLost{}});
+  } else {
+    unread_.came({bytes, incoming_files_.size()});
+  }
+}
+
+// When this throws for want of memory, it has changed nothing.
+void Link::apply(const Message& message, std::shared_ptr<ReceivedPoint>& ready, Dropped& dropped) {
   if (const auto* const hello = std::get_if<Hello>(&message)) {
     if (greeted_) violated("a second greeting");
     if (hello->version != protocol_version)
@@ -162,21 +200,22 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
   }
   if (!greeted_) violated("no greeting");
   if (const auto* const segment = std::get_if<Segment>(&message)) {
-    const auto wire = decode(segment->descriptor);
-    if (wire.has_ready || wire.has_lease || wire.offset != 0 || wire.size != wire.segment_size)
-      violated("a segment's descriptor is that of a buffer");
-    std::vector<spi::StrangerFd> memory;
-    for (std::size_t i = 0; i < wire.memory_files(); ++i) memory.push_back(std::move(files.at(file++)));
-    borrower_.add(segment->number, {std::make_shared<ForeignSegment>(wire, std::move(memory))});
+    add_segment(*segment);
   } else if (std::holds_alternative<Page>(message)) {
-    borrower_.add_page();
-    peer_page_ = std::make_shared<const PeerPage>(std::move(files.at(file++)));
+    add_page();
   } else if (const auto* const grant = std::get_if<Grant>(&message)) {
     if (peer_closed_) violated("a buffer after its farewell");
-    const auto& memory = borrower_.arrive(*grant);
-    arrived_.push_back({grant->number, memory.segment, grant->segment, grant->offset, grant->size,
-                        {grant->payload.begin(), grant->payload.end()}, received_point(grant->ready, ready)});
-    if (closed_) refuse_arrived(dropped);
+    const auto& memory = borrower_.check(*grant);
+    std::list<Arrived> arrived;
+    arrived.push_back({grant->number,
+                       memory.segment,
+                       grant->segment,
+                       grant->offset,
+                       grant->size,
+                       {grant->payload.begin(), grant->payload.end()},
+                       received_point(grant->ready, ready)});
+    borrower_.arrive();
+    arrived_.splice(arrived_.end(), arrived);
   } else if (const auto* const releases = std::get_if<Releases>(&message)) {
     dropped.begin_return();
     dropped.lent.reserve(dropped.lent.size() + releases->size());  // what comes back must not end here
@@ -191,11 +230,46 @@ void Link::apply(const Message& message, std::vector<spi::StrangerFd>& files, st
   }
 }
 
+// A file that was lost fails the buffers of its segment, one by one, and nothing else.
+void Link::add_segment(const Segment& message) {
+  auto wire = decode(message.descriptor);
+  if (wire.has_ready || wire.has_lease || wire.offset != 0 || wire.size != wire.segment_size)
+    violated("a segment's descriptor is that of a buffer");
+  const std::span<spi::StrangerFd> files = std::span(incoming_files_).subspan(next_file_, wire.memory_files());
+  const bool all_came = std::ranges::all_of(files, [](const spi::StrangerFd& file) { return bool{file}; });
+  const auto made = std::make_shared<ForeignSegment>(std::move(wire), all_came ? nullptr : lost_files());
+  borrower_.add(message.number, {made});
+  made->keep(files);
+  next_file_ += files.size();
+}
+
+// A page that is none ends the connection. One that this process cannot open fails the buffers that wait for its
+// points.
+void Link::add_page() {
+  spi::StrangerFd& file = incoming_files_.at(next_file_);
+  std::shared_ptr<const PeerPage> page;
+  std::exception_ptr refusal;
+  try {
+    if (!file) fail_lost_files(channel_name);
+    page = std::make_shared<const PeerPage>(std::move(file));
+  } catch (const Error& error) {
+    if (file && (is_shortage() || error.code() == Errc::corrupt_descriptor)) throw;
+    refusal = std::current_exception();
+    (void)file.trust();  // a memfd, whose close nobody can block
+  }
+  borrower_.add_page();
+  peer_page_ = std::move(page);
+  no_page_ = std::move(refusal);
+  ++next_file_;
+}
+
 // Return what the user's stream has to wait for: nothing if the point has been reached. The last buffer of the packet
 // waits for `last`, and many wait for the same point.
 std::shared_ptr<ReceivedPoint> Link::received_point(PagePoint point, std::shared_ptr<ReceivedPoint>& last) {
-  if (point.value == 0 || peer_page_->look(point) == PeerPage::State::reached) return nullptr;
-  if (!last || !last->is(point)) last = std::make_shared<ReceivedPoint>(peer_page_, point, weak_from_this());
+  if (point.value == 0 || (peer_page_ && peer_page_->look(point) == PeerPage::State::reached)) return nullptr;
+  if (last && last->is(point)) return last;
+  last = peer_page_ ? std::make_shared<ReceivedPoint>(peer_page_, point, weak_from_this())
+                    : std::make_shared<ReceivedPoint>(no_page_, point);
   return last;
 }
 

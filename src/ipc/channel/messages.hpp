@@ -95,6 +95,10 @@ class PacketReader {
  public:
   /// `files` came beside the packet.
   PacketReader(std::span<const std::byte> packet, std::size_t files) noexcept : rest_(packet), files_(files) {}
+  /// More files came than this process had room for, so nobody knows how many.
+  struct FilesLost {};
+  PacketReader(std::span<const std::byte> packet, FilesLost /*some*/) noexcept
+      : rest_(packet), files_(most_files), counted_(false) {}
   /// Return the next message; nothing behind the last one. Throws corrupt_descriptor for what is no message, and when
   /// the files are more or fewer than the messages need.
   [[nodiscard]] std::optional<Message> next();
@@ -102,6 +106,7 @@ class PacketReader {
  private:
   std::span<const std::byte> rest_;
   std::size_t files_;
+  bool counted_ = true;
 };
 
 /// Throw corrupt_descriptor: the peer broke the protocol.

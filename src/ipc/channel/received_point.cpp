@@ -55,6 +55,7 @@ class PeerPoint final : public RemotePoint {
 }  // namespace
 
 void ReceivedPoint::order(const Stream& stream) {
+  if (refusal_) std::rethrow_exception(refusal_);
   if (check(*page_, point_, link_)) return;
   Event event;
   {

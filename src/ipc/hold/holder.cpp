@@ -144,7 +144,7 @@ struct Holder::State {
     try {
       if (arrival.bytes < 0) detail::fail_socket("recvmsg", arrival.error);
       const auto bytes = Bytes(packet).first(static_cast<std::size_t>(arrival.bytes));
-      if (arrival.cut && !arrival.files_lost) detail::hold::violated("a packet is too large");
+      if (arrival.cut) detail::hold::violated("a packet is too large");
       std::vector<KeptFile> kept;
       for (spi::StrangerFd& file : files) kept.emplace_back(std::move(file));
       client.session.receive(bytes, std::move(kept), arrival.files_lost);

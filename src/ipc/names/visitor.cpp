@@ -58,7 +58,7 @@ bool Visitor::read_one() {
   if (arrival.error == EAGAIN || arrival.error == EINTR) return false;
   if (arrival.bytes < 0) fail_socket("recvmsg", arrival.error);
   if (arrival.bytes == 0) throw Error(Errc::peer_gone, "names: the client is gone");
-  if (arrival.cut || !files.empty()) violated("a packet that is too large, or has files");
+  if (arrival.cut || arrival.files_lost || !files.empty()) violated("a packet that is too large, or has files");
   carry_out(session_.take(std::span(bytes).first(static_cast<std::size_t>(arrival.bytes))));
   return true;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels between processes that are played in this one: packets wait in queues, processes die between any two steps,
-// sockets are full, peers answer what they were never sent, streams are slow. The halves of the connections are the real ones. First anything happens, and
-// safety is checked at each step: memory goes to somebody else only when no living process can use it any more, and
-// nobody uses it before the work of its owner is complete. Then nobody dies or lags any more, and everything must come
-// back. A seed plays a schedule again: WEIR_CHANNEL_SEED=n runs that one alone.
+// sockets are full, peers answer what they were never sent, streams are slow, and memory runs out in the middle of a
+// packet. The halves of the connections are the real ones. First anything happens, and safety is checked at each step:
+// memory goes to somebody else only when no living process can use it any more, and nobody uses it before the work of
+// its owner is complete. Then nobody dies or lags any more, and everything must come back. A seed plays a schedule
+// again: WEIR_CHANNEL_SEED=n runs that one alone.
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -21,6 +23,7 @@
 
 #include "ipc/channel/borrower.hpp"
 #include "ipc/channel/lender.hpp"
+#include "ipc/channel/unread.hpp"
 #include "ipc/channel/words.hpp"
 #include "seeds.hpp"
 
@@ -132,6 +135,8 @@ struct End : std::enable_shared_from_this<End> {
   Lender<UsePtr> lender;
   Borrower<ForeignSegment> borrower{window};
   std::deque<std::vector<std::byte>> incoming;
+  std::vector<std::byte> packet;  // that is being read
+  Unread unread;
   std::deque<Arrival> arrived;
   std::vector<Loan*> loans;
   std::vector<std::uint32_t> retired;
@@ -241,7 +246,7 @@ class World {
       case 1:
       case 2: return send(end, faults);
       case 3:
-      case 4: return deliver(end);
+      case 4: return deliver(end, faults);
       case 5:
       case 6: return take(end);
       case 7: return drop(end.process);
@@ -383,18 +388,26 @@ class World {
     transmit(end, packet);
   }
 
-  void deliver(End& end) {
+  void deliver(End& end, bool faults) {
     if (end.gone) return;
-    if (end.incoming.empty()) {
+    if (end.unread.empty() && end.incoming.empty()) {
       const auto peer = end.peer.lock();
       if (!alive_[peer->process]) hang_up(end);
       return;
     }
-    const auto bytes = std::move(end.incoming.front());
-    end.incoming.pop_front();
+    if (end.unread.empty()) {
+      end.packet = std::move(end.incoming.front());
+      end.incoming.pop_front();
+      end.unread.came({end.packet, count_segments(end.packet)});
+    }
     std::vector<UsePtr> back;
-    PacketReader packet(bytes, count_segments(bytes));
-    while (const auto message = packet.next()) apply(end, *message, back);
+    try {
+      end.unread.apply([&](const Message& message) {
+        if (faults && one_in(8)) throw std::bad_alloc();
+        apply(end, message, back);
+      });
+    } catch (const std::bad_alloc&) {  // the rest is read later
+    }
   }
 
   static std::size_t count_segments(std::span<const std::byte> bytes) {
@@ -418,7 +431,8 @@ class World {
       std::memcpy(&described, segment->descriptor.data(), sizeof described);
       end.borrower.add(segment->number, {described, std::make_shared<Local>(*this, end.process)});
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
-      const ForeignSegment& memory = end.borrower.arrive(*grant);
+      const ForeignSegment& memory = end.borrower.check(*grant);
+      end.borrower.arrive();
       EXPECT_EQ(static_cast<std::byte>(memory.described.access), grant->payload[0])
           << "lent with another access than was asked for";
       end.arrived.push_back(
@@ -494,6 +508,7 @@ class World {
   static void hang_up(End& end) {
     end.gone = true;
     end.incoming.clear();
+    end.unread.forget();
     const auto back = end.lender.end();
     (void)end.borrower.end();
     end.retired.clear();
@@ -501,8 +516,8 @@ class World {
 
   void settle(End& end) {
     if (!alive_[end.process]) return;
-    while (!end.incoming.empty() && !end.gone) deliver(end);
-    deliver(end);
+    while (!(end.incoming.empty() && end.unread.empty()) && !end.gone) deliver(end, false);
+    deliver(end, false);
     while (!end.arrived.empty()) take(end);
     for (const UsePtr& held : held_[end.process]) {
       const auto* const loan = dynamic_cast<const Loan*>(held.get());

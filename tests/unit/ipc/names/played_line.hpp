@@ -105,7 +105,8 @@ struct Line {
           std::memcpy(&memory.version, segment->descriptor.data(), sizeof memory.version);
           borrower.add(segment->number, memory);
         } else if (const auto* const grant = std::get_if<channel::Grant>(&*message)) {
-          const auto version = borrower.arrive(*grant).version;
+          const auto version = borrower.check(*grant).version;
+          borrower.arrive();
           arrived.push_back({grant->number, version, {grant->payload.begin(), grant->payload.end()}, grant->segment});
         }
       }

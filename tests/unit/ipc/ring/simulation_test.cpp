@@ -205,7 +205,8 @@ class World {
     while (const auto message = packet.next()) {
       if (std::holds_alternative<channel::Segment>(*message)) line.borrower.add(segment, {});
       if (const auto* const grant = std::get_if<channel::Grant>(&*message)) {
-        (void)line.borrower.arrive(*grant);
+        (void)line.borrower.check(*grant);
+        line.borrower.arrive();
         line.arrived.push_back({grant->number, grant->offset, {grant->payload.begin(), grant->payload.end()}});
       }
     }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory runs out while an honest end reads what its peer said. The call that was asking fails; the connection goes on,
+// and neither end uses memory again that the other one still has.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytes.hpp"
+#include "inject/allocations.hpp"
+#include "ipc/channel/watcher.hpp"
+#include "loop.hpp"
+#include "sink.hpp"
+#include "weir/channel.hpp"
+#include "weir/host.hpp"
+#include "weir/pool.hpp"
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t bytes = 4096, most = 100;
+constexpr auto limit = 30s;
+
+class ChannelShortOfMemory : public testing::Test {
+ protected:
+  struct Pair {
+    explicit Pair(std::pair<spi::UniqueFd, spi::UniqueFd> sockets = ipc::Channel::make_sockets())
+        : lender(std::move(sockets.first)), borrower(std::move(sockets.second)) {}
+    ipc::Channel lender, borrower;
+  };
+
+  Buffer filled(const ResourcePtr& resource, std::uint32_t seed) const {
+    Buffer made = resource->allocate(bytes, stream_);
+    made.copy_from(pattern(bytes, seed), stream_);
+    stream_.synchronize();
+    return made;
+  }
+  /// Lend a buffer of the pool, which only the borrower has from then on.
+  Buffer lend(Pair& pair, std::uint32_t seed) {
+    pair.lender.send(filled(pool_, seed), stream_, {}, limit);
+    return pair.borrower.receive(stream_, limit).buffer;
+  }
+  /// Send a row of buffers in one packet: of the pool, of a segment that the peer does not know, with payloads.
+  void send_some(ipc::Channel& from) {
+    std::vector<ipc::Parcel> some(3);
+    some[0].buffer = filled(pool_, 2);
+    some[1].buffer = filled(plain_, 3);
+    some[2].buffer = filled(pool_, 4);
+    for (ipc::Parcel& one : some) one.payload = pattern(100, 5);
+    ASSERT_EQ(from.send(some, stream_, limit), some.size());
+  }
+  /// Expect that both ends go on as if nothing had happened.
+  void expect_sound(Pair& pair, Buffer& held) {
+    std::vector<Buffer> others;
+    for (std::uint32_t i = 0; i < 4; ++i) others.push_back(filled(pool_, 100 + i));
+    Bytes seen(bytes);
+    held.copy_to(std::span(seen), stream_);
+    stream_.synchronize();
+    EXPECT_BYTES(seen, pattern(bytes, 1));
+    held.close();
+    (void)lend(pair, 6);
+    EXPECT_TRUE(eventually([&] { return pair.lender.stats().lent == 0; })) << pair.lender.stats().lent;
+    EXPECT_TRUE(eventually([&] { return pair.borrower.stats().lent == 0; })) << pair.borrower.stats().lent;
+  }
+  /// Receive all that has come; how often `receive` fails for want of memory says how many are missing.
+  std::size_t receive_rest(ipc::Channel& channel) {
+    std::size_t received = 0;
+    try {
+      for (;; ++received) (void)channel.receive(stream_, 0ms);
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == Errc::timed_out) << error.what();
+    }
+    return received;
+  }
+
+  const Stream stream_{host_device()};
+  const ResourcePtr plain_ = make_resource(host_device(), MemoryKind::shared, {.exportable = true});
+  const ResourcePtr pool_ = make_pool(plain_, {.exportable = true});
+};
+
+TEST_F(ChannelShortOfMemory, ABorrowerKeepsWhatItHas) {
+  FailingAllocations injector(host_device());
+  std::size_t nth = 1, refused = 0;
+  for (bool more = true; more && nth < most; ++nth) {
+    Pair pair;
+    Buffer held = lend(pair, 1);
+    send_some(pair.lender);
+    std::size_t received = 0;
+    injector.arm(nth, 0);
+    try {
+      (void)pair.borrower.receive(stream_, limit);
+      ++received;
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+    more = injector.disarm().has_value();
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    received += receive_rest(pair.borrower);
+    EXPECT_GE(received, 2U) << "a call that fails may give the buffer back that it had found, and no other";
+    expect_sound(pair, held);
+  }
+  EXPECT_GE(refused, 6U) << "three messages, and what is kept for them";
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
+// The thread of the library reads for the lender.
+TEST_F(ChannelShortOfMemory, ALenderKeepsWhatItLends) {
+  FailingAllocations injector(host_device(), nullptr, Whose::others);
+  std::size_t nth = 1;
+  for (bool more = true; more && nth < most; ++nth) {
+    Pair pair;
+    Buffer held = lend(pair, 1);
+    (void)detail::channel::settle_channels();
+    injector.arm(nth, 0);
+    send_some(pair.borrower);
+    EXPECT_TRUE(eventually([&] { return pair.lender.stats().waiting == 3; }));
+    more = injector.disarm().has_value();
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    (void)take_reports();
+    EXPECT_EQ(receive_rest(pair.lender), 3U);
+    expect_sound(pair, held);
+  }
+  EXPECT_GE(nth, 6U) << "three messages, and what is kept for them";
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
+}  // namespace
+}  // namespace weir::test
