@@ -2,6 +2,7 @@
 #include "base/shortage.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <system_error>
 
@@ -10,14 +11,16 @@
 namespace weir::detail {
 
 bool is_shortage() noexcept {
-  constexpr std::errc shortages[] = {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system};
+  constexpr int shortages[] = {EMFILE, ENFILE, ENOBUFS, ETOOMANYREFS, EAGAIN};
   try {
     throw;
   } catch (const std::bad_alloc&) {
     return true;
   } catch (const std::system_error& error) {
     if (error.code() == Errc::out_of_memory) return true;
-    return std::ranges::any_of(shortages, [&](std::errc shortage) { return error.code() == shortage; });
+    return std::ranges::any_of(shortages, [&](int shortage) {
+      return error.code() == std::error_condition(shortage, std::generic_category());
+    });
   } catch (...) {
     return false;
   }

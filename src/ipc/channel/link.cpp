@@ -171,6 +171,17 @@ void Link::observe(std::weak_ptr<LinkObserver> observer) {
   ask_to_attend(shared_from_this());
 }
 
+void Link::change_later() noexcept {
+  if (inherited()) return;
+  {
+    const Lock lock(state_);
+    if (std::exchange(changes_later_, true) || attending_) return;
+  }
+  if (ask_watcher()) return;
+  const Lock lock(state_);
+  changes_later_ = false;
+}
+
 void Link::give_back(std::uint64_t number) noexcept {
   if (inherited()) return;
   Lock lock(state_);
@@ -209,6 +220,7 @@ std::uint32_t Link::attend(Reads reads) noexcept {
   {
     Lock lock(state_);
     attending_ = true;
+    changes_later_ = false;
     observer = observer_.lock();
     if (reading_) {
       pass_to_reader({});
@@ -248,7 +260,7 @@ void Link::end_if_unneeded() noexcept {
 
 bool Link::owes() noexcept {
   const Lock lock(state_);
-  return (owes_ || shortage_) && !ended_;
+  return changes_later_ || ((owes_ || shortage_) && !ended_);
 }
 
 void Link::not_watched() noexcept {

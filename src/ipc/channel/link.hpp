@@ -102,6 +102,9 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Have the library attend to the connection from now on, and tell `observer` each time. Throws what keeps it from
   /// that.
   void observe(std::weak_ptr<LinkObserver> observer);
+  /// Tell the observer once more after a pause: it could not do all that it wanted. Called without locks, because a
+  /// failure is reported.
+  void change_later() noexcept;
   /// Send as many of the buffers, which can be shared, as the peer takes at once. Return how many: fewer than all only
   /// if there was no room; the observer hears when there may be. `stream` comes after every use of the buffers already:
   /// ordering it may take time, which the caller spends where it keeps nobody. Throws what send() throws.
@@ -131,7 +134,7 @@ class Link : public std::enable_shared_from_this<Link> {
   /// The watcher cannot wait for what attend() returned.
   void not_watched() noexcept;
   /// Return whether the watcher has to attend again after a pause: the system did not send what the peer is owed, or
-  /// this process was short of something when it read.
+  /// this process was short of something when it read, or in its observer.
   [[nodiscard]] bool owes() noexcept;
   /// Return whether the peer is gone or was cut off, so that it will not say anything more. What it said before may not
   /// have been read.
@@ -225,6 +228,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<std::uint32_t> retired_;  // of which the peer has to be told
   std::weak_ptr<LinkObserver> observer_;
   bool observed_ = false;
+  bool changes_later_ = false;          // the observer wants to be told again
   std::exception_ptr ended_;            // why nothing goes over the socket any more
   bool sending_ = false;                // some thread makes a packet, and will look for debts before it is done
   bool reading_ = false;                // some thread reads, or waits for something to read

@@ -55,6 +55,7 @@ void Producer::remove(std::uint64_t id) {
   After after;
   {
     const std::scoped_lock lock(serving_);
+    after.ended.reserve(plan_.waiting());  // if this was the last consumer, nobody comes back for them
     for (const auto& consumer : plan_.consumers()) {
       if (consumer.id == id) consumer.line->close();
     }
@@ -124,6 +125,7 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
   {
     const std::scoped_lock lock(serving_);
     check("publish");
+    after.ended.reserve(plan_.waiting() + frames.size());  // if there are no consumers, nobody comes back for them
     first = plan_.publish(std::span(made),
                           [](Waiting& frame, std::uint64_t sequence) { number_frame(frame.payload, sequence); });
     for (ipc::Parcel& frame : frames) frame.buffer.close();

@@ -51,6 +51,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
     ~After();
     std::vector<Plan::Waiting> ended;
     std::exception_ptr failure;
+    Line short_of;  // serving this one was short of something, so all are to be served again
   };
   class Wire;
 
@@ -73,6 +74,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
   mutable std::mutex serving_;  // before the locks of the links and of the slots
   Plan plan_;
   bool closed_ = false;
+  bool short_ = false;  // the last service was, which has been reported
 };
 
 }  // namespace weir::detail::ring

@@ -80,28 +80,34 @@ class Schedule {
         } catch (...) {
           wire.failed(consumer.line);
         }
-      } while (drop_lost(wire, ended));
+      } while (drop_lost(consumer, wire, ended));
     }
   }
-  /// Forget the consumers that are gone, and move the frames that all others have been sent to `ended`.
+  /// Forget the consumers that are gone, and move the frames that all others have been sent to `ended`. Where there is
+  /// no room for them, nothing changes, and the first consumer has failed; a caller without consumers makes room
+  /// before.
   template <class Wire>
   void forget(Wire&& wire, std::vector<Waiting>& ended) noexcept {
     std::uint64_t needed = next_;
-    for (auto consumer = consumers_.begin(); consumer != consumers_.end();) {
-      const auto now = wire.capacity(consumer->line);
-      if (now.ended || (now.left && now.lent == 0)) {
-        wire.end(consumer->line);
-        consumer = consumers_.erase(consumer);
-        continue;
-      }
-      if (!now.left) needed = std::min(needed, consumer->next);
-      ++consumer;
+    for (const Consumer& consumer : consumers_) {
+      const auto now = wire.capacity(consumer.line);
+      if (!now.left && !now.ended) needed = std::min(needed, consumer.next);
     }
     const auto over = static_cast<std::size_t>(find(needed) - waiting_.begin());
     try {
       ended.reserve(ended.size() + over);
     } catch (const std::bad_alloc&) {
-      return;  // they are forgotten the next time
+      if (!consumers_.empty()) wire.failed(consumers_.front().line);
+      return;
+    }
+    for (auto consumer = consumers_.begin(); consumer != consumers_.end();) {
+      const auto now = wire.capacity(consumer->line);
+      if (now.ended || (now.left && now.lent == 0)) {
+        wire.end(consumer->line);
+        consumer = consumers_.erase(consumer);
+      } else {
+        ++consumer;
+      }
     }
     for (std::size_t i = 0; i < over; ++i) {
       ended.push_back(std::move(waiting_.front()));
@@ -165,7 +171,7 @@ class Schedule {
   }
   // Return whether there were any. Otherwise one of them would keep all later frames from being sent.
   template <class Wire>
-  bool drop_lost(Wire& wire, std::vector<Waiting>& ended) noexcept {
+  bool drop_lost(const Consumer& consumer, Wire& wire, std::vector<Waiting>& ended) noexcept {
     const std::size_t before = waiting_.size();
     for (auto at = waiting_.begin(); at != waiting_.end();) {
       if (!wire.is_lost(at->frame)) {
@@ -175,7 +181,8 @@ class Schedule {
       try {
         ended.reserve(ended.size() + 1);
       } catch (const std::bad_alloc&) {
-        break;  // it is dropped the next time
+        wire.failed(consumer.line);
+        break;
       }
       ended.push_back(std::move(*at));
       at = waiting_.erase(at);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shortage.hpp"
 #include "ipc/ring/greeting.hpp"
 #include "ipc/ring/producer.hpp"
 #include "weir/error.hpp"
@@ -16,6 +17,7 @@ namespace weir::detail::ring {
 
 // The ends of frames and the failure sink may take locks of anybody.
 Producer::After::~After() {
+  if (short_of) short_of->change_later();
   if (!failure) return;
   try {
     std::rethrow_exception(failure);
@@ -67,16 +69,21 @@ class Producer::Wire {
     return link->try_send(some, after);
   }
   /// Return false where it cannot be known now.
-  [[nodiscard]] static bool is_lost(const Waiting& frame) noexcept {
+  [[nodiscard]] bool is_lost(const Waiting& frame) noexcept {
     try {
       return std::ranges::any_of(frame.buffer.block()->uses_before(nullptr),
                                  [](const spi::Point& use) { return use.stream->lost(); });
     } catch (const std::exception&) {
+      after_.short_of = *failed_;
       return false;
     }
   }
   static void end(const Line& link) noexcept { link->close(); }
   void failed(const Line& link) noexcept {
+    failed_ = &link;
+    const bool is_short = is_shortage();
+    if (is_short) after_.short_of = link;
+    if (is_short && ring_.short_) return;  // which has been reported
     if (!link->capacity().left && !link->hung_up()) after_.failure = std::current_exception();  // else one hears soon
   }
 
@@ -84,12 +91,14 @@ class Producer::Wire {
   const Producer& ring_;
   const Ordered* const ordered_;
   After& after_;
+  const Line* failed_ = nullptr;  // the last one that did
 };
 
 void Producer::serve_all(const Ordered* ordered, After& after) noexcept {
   Wire wire(*this, ordered, after);
   plan_.serve(wire, after.ended);
   plan_.forget(wire, after.ended);
+  short_ = after.short_of != nullptr;
 }
 
 // Take back the oldest frame whose slot nobody but the ring has. Several frames may be parts of one slot.

@@ -66,7 +66,7 @@ TEST_F(OpenOnce, RemembersARefusal) {
 
 TEST_F(OpenOnce, AsksAgainAfterAShortage) {
   fails(std::bad_alloc());
-  for (const int number : {EMFILE, ENFILE, ENOMEM}) fails(Error({number, std::generic_category()}, "mmap"));
+  for (const int number : {EMFILE, ENFILE, ENOMEM, ENOBUFS, EAGAIN}) fails(Error({number, std::generic_category()}, "mmap"));
   EXPECT_EQ(succeeds(), 7);
   EXPECT_EQ(asks_nobody(), 7);
 }

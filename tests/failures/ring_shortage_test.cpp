@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory runs out where a ring serves its consumers. Frames that were published arrive all the same, and slots come
+// back, although nobody publishes again.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "inject/allocations.hpp"
+#include "loop.hpp"
+#include "sink.hpp"
+#include "weir/channel.hpp"
+#include "weir/host.hpp"
+#include "weir/ring.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr std::chrono::seconds limit{30};
+constexpr std::size_t slots = 3, most = 200;
+
+class RingShortOfMemory : public testing::TestWithParam<Whose> {};
+
+TEST_P(RingShortOfMemory, GoesOnByItself) {
+  const Stream stream(host_device());
+  FailingAllocations injector(host_device(), nullptr, GetParam());
+  const auto resource = host::make_shared_resource();
+  std::size_t nth = 1;
+  for (bool more = true; more && nth < most; ++nth) {
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    auto sockets = ipc::Channel::make_sockets();
+    ipc::RingProducer ring(resource, {.slots = slots, .slot_bytes = 16});
+    ipc::RingConsumer consumer(std::move(sockets.second));
+    (void)ring.add_consumer(std::move(sockets.first));
+    consumer.open(stream, limit);
+    Buffer first = ring.acquire(stream, limit), second = ring.acquire(stream, limit);
+    ring.publish(std::move(first), stream);
+    EXPECT_EQ(consumer.next(stream, limit).sequence, 0U);
+    injector.arm(nth, 0);
+    bool published = false;
+    try {
+      ring.publish(std::move(second), stream);
+      published = true;
+    } catch (const std::bad_alloc&) {
+    }
+    if (GetParam() == Whose::own) more = injector.disarm().has_value();
+    if (!published) ring.publish(ring.acquire(stream, limit), stream);
+    EXPECT_EQ(consumer.next(stream, limit).sequence, 1U);
+    EXPECT_TRUE(ring.drain(limit));
+    EXPECT_TRUE(eventually([&] { return ring.stats().free == slots; })) << ring.stats().free;
+    if (GetParam() == Whose::others) more = injector.disarm().has_value();
+    (void)take_reports();
+  }
+  EXPECT_GT(nth, 2U);
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, RingShortOfMemory, testing::Values(Whose::own, Whose::others),
+                         [](const auto& of) { return of.param == Whose::own ? "publish" : "the_thread"; });
+
+}  // namespace
+}  // namespace weir::test
