@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -31,12 +33,22 @@ void tell(const char* what, const std::exception_ptr& why) noexcept {
   }
 }
 
+// The kernel sends no packet that is larger than what the socket may hold unread, and keeps some of that for itself.
+std::size_t largest_sent(int socket) {
+  constexpr int own = 32;
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  if (::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &size) != 0) fail_socket("getsockopt", errno);
+  return static_cast<std::size_t>(std::max(bytes - own, 0));
+}
+
 }  // namespace
 
 Link::Link(spi::UniqueFd socket, std::uint32_t window)
     : socket_(std::move(socket)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       process_(fork_generation),
+      packet_(largest_sent(socket_.get())),
       borrower_(window) {
   if (!bell_) fail_descriptor("channel", "eventfd", errno);
   incoming_files_.reserve(most_sent_files);

@@ -71,9 +71,9 @@ std::uint64_t Releases::operator[](std::size_t i) const noexcept {
   return get<std::uint64_t>(numbers, i * release_size);
 }
 
-std::span<std::byte> PacketWriter::begin(std::uint16_t type, std::size_t body, std::size_t files) {
+std::span<std::byte> PacketWriter::begin(std::uint16_t type, std::size_t body, std::size_t files, std::size_t most) {
   const std::size_t size = whole(body), at = bytes_.size();
-  if (size > largest_packet - at || files > most_files - files_) return {};
+  if (size > room(most) || files > most_files - files_) return {};
   bytes_.resize(at + size);
   files_ += files;
   const std::span<std::byte> made(bytes_.data() + at, size);
@@ -85,7 +85,7 @@ std::span<std::byte> PacketWriter::begin(std::uint16_t type, std::size_t body, s
 bool PacketWriter::has_room(std::size_t payload, std::size_t parts) const noexcept {
   const std::size_t descriptor = wire_size + (parts > 1 ? parts * wire_part_size : 0);
   const std::size_t most = whole(segment_size + descriptor) + whole(empty_size) + whole(grant_size + payload);
-  return most <= largest_packet - bytes_.size() && most_files - files_ >= parts + 1;
+  return most <= room(bytes_.empty() ? largest_packet : most_) && most_files - files_ >= parts + 1;
 }
 
 void PacketWriter::clear() noexcept {
@@ -102,18 +102,18 @@ bool PacketWriter::add(const Hello& message) {
 }
 
 bool PacketWriter::add(const Segment& message) {
-  const auto body = begin(segment, segment_size + message.descriptor.size(), message.files());
+  const auto body = begin_of_buffer(segment, segment_size + message.descriptor.size(), message.files());
   if (body.empty()) return false;
   put(body, 0, message.number);
   std::ranges::copy(message.descriptor, body.begin() + segment_size);
   return true;
 }
 
-bool PacketWriter::add(const Page&) { return !begin(page, empty_size, 1).empty(); }
+bool PacketWriter::add(const Page&) { return !begin_of_buffer(page, empty_size, 1).empty(); }
 bool PacketWriter::add(const Bye&) { return !begin(bye, empty_size).empty(); }
 
 bool PacketWriter::add(const Grant& message) {
-  const auto body = begin(grant, grant_size + message.payload.size());
+  const auto body = begin_of_buffer(grant, grant_size + message.payload.size());
   if (body.empty()) return false;
   put(body, 0, message.segment);
   put(body, 4, message.number);
@@ -127,9 +127,9 @@ bool PacketWriter::add(const Grant& message) {
 }
 
 bool PacketWriter::add(std::span<const std::uint64_t>& numbers) {
-  const std::size_t room = largest_packet - bytes_.size();
-  if (numbers.empty() || room < whole(number_size + release_size)) return false;
-  const std::size_t count = std::min(numbers.size(), (room - head - number_size) / release_size);
+  const std::size_t left = room(most_);
+  if (numbers.empty() || left < whole(number_size + release_size)) return false;
+  const std::size_t count = std::min(numbers.size(), (left - head - number_size) / release_size);
   const auto body = begin(releases, number_size + count * release_size);
   put(body, 0, static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) put(body, number_size + i * release_size, numbers[i]);

@@ -4,6 +4,7 @@
 // which arrives as a whole or not at all. Nothing in a packet is trusted: the reader checks its form, and the two halves
 // of a connection (lender.hpp, borrower.hpp) check what it says.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -66,6 +67,9 @@ using Message = std::variant<Hello, Segment, Page, Grant, Releases, Credit, Reti
 /// Builds a packet. Each `add` returns false, and adds nothing, when the message does not fit.
 class PacketWriter {
  public:
+  /// Packets get no larger than `bytes`, unless they have no more than one buffer and what must precede it.
+  explicit PacketWriter(std::size_t bytes = largest_packet) noexcept : most_(std::min(bytes, largest_packet)) {}
+
   bool add(const Hello& message);
   bool add(const Segment& message);
   bool add(const Page& message);
@@ -75,8 +79,8 @@ class PacketWriter {
   bool add(const Retire& message);
   bool add(const Bye& message);
 
-  /// Return whether there is room for a grant with so large a payload, and for the messages that may have to precede it:
-  /// a page, and a segment of so many parts.
+  /// Return whether there is room for a grant with so large a payload, and for the messages that may have to precede
+  /// it: a page, and a segment of so many parts. An empty packet has.
   [[nodiscard]] bool has_room(std::size_t payload, std::size_t parts = 1) const noexcept;
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
@@ -84,8 +88,15 @@ class PacketWriter {
   void clear() noexcept;
 
  private:
-  std::span<std::byte> begin(std::uint16_t type, std::size_t body, std::size_t files = 0);
+  std::span<std::byte> begin(std::uint16_t type, std::size_t body) { return begin(type, body, 0, most_); }
+  // For what has_room() has found room.
+  std::span<std::byte> begin_of_buffer(std::uint16_t type, std::size_t body, std::size_t files = 0) {
+    return begin(type, body, files, largest_packet);
+  }
+  std::span<std::byte> begin(std::uint16_t type, std::size_t body, std::size_t files, std::size_t most);
+  [[nodiscard]] std::size_t room(std::size_t most) const noexcept { return most - std::min(most, bytes_.size()); }
 
+  const std::size_t most_;
   std::vector<std::byte> bytes_;
   std::size_t files_ = 0;
 };
