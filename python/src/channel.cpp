@@ -10,6 +10,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,20 @@ void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::byte
                [&](milliseconds now) { channel.send(mine, stream, payload_of(payload), now, access_of(read_only)); });
 }
 
-std::size_t send_all(Channel& channel, const std::vector<std::pair<const Buffer*, nb::bytes>>& parcels,
+/// Return another owner of the buffer in a parcel, which may be any object.
+Buffer owner_of(nb::handle object, std::size_t index) {
+  const std::string which = "parcels[" + std::to_string(index) + "][0]";
+  if (!nb::isinstance<Buffer>(object)) wrong_type(object, which.c_str(), "a weir.Buffer");
+  return nb::cast<const Buffer&>(object).share();
+}
+
+std::size_t send_all(Channel& channel, const std::vector<std::pair<nb::object, nb::bytes>>& parcels,
                      const Stream& stream, bool read_only, std::optional<double> timeout) {
   std::vector<ipc::Parcel> mine;
   mine.reserve(parcels.size());
   for (const auto& [buffer, payload] : parcels) {
     const auto bytes = payload_of(payload);
-    mine.push_back({buffer->share(), {bytes.begin(), bytes.end()}, access_of(read_only)});
+    mine.push_back({owner_of(buffer, mine.size()), {bytes.begin(), bytes.end()}, access_of(read_only)});
   }
   const Patience patience(timeout);
   std::size_t sent = 0;
@@ -103,6 +111,8 @@ void bind_channels(nb::module_& ipc) {
            "seconds; Ctrl-C ends the wait.")
       .def("send_all", &send_all, nb::arg("parcels"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false,
            nb::arg("timeout") = nb::none(),
+           nb::sig("def send_all(self, parcels: Sequence[tuple[weir._weir.Buffer, bytes]], *, "
+                   "stream: weir._weir.Stream, read_only: bool = False, timeout: float | None = None) -> int"),
            "The same for a list of (buffer, payload), with as few system calls as possible. Return how many were sent: "
            "fewer than all only if `timeout` passed.")
       .def("receive", &receive, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),

@@ -66,6 +66,32 @@ def test_time_limits(shared_memory):
             here.send(buffer, stream=shared_memory.stream, timeout=wrong)
 
 
+@pytest.mark.parametrize("wrong", ["None", "Tensor", "Descriptor"])
+def test_a_parcel_has_a_buffer(shared_memory, wrong):
+    here, there = weir.ipc.Channel.pair()
+    stream, buffer = shared_memory.stream, shared_memory.filled(SIZE, 1)
+    objects = {"None": None, "Tensor": buffer.view(), "Descriptor": buffer.ipc_descriptor(stream=stream)}
+    with pytest.raises(TypeError, match=rf"parcels\[1\]\[0\] must be a weir.Buffer, not .*{wrong}"):
+        here.send_all([(buffer, b""), (objects[wrong], b"")], stream=stream)
+    assert here.stats.lent == 0
+
+
+def test_parcels_that_are_made_as_they_are_asked_for(shared_memory):
+    class Parcels:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            if index >= 3:
+                raise IndexError
+            return shared_memory.filled(SIZE, index), b""
+
+    here, there = weir.ipc.Channel.pair()
+    assert here.send_all(Parcels(), stream=shared_memory.stream) == 3
+    for value in range(3):
+        assert shared_memory.bytes_of(there.receive(stream=shared_memory.stream, timeout=30)[0]) == bytes([value]) * SIZE
+
+
 def test_refusals(shared_memory):
     here, there = weir.ipc.Channel.pair()
     stream = shared_memory.stream
