@@ -91,13 +91,18 @@ void bind_debug(nb::module_& m) {
 LoggingPtr log(ResourcePtr upstream, nb::handle path, const Int& buffer_bytes) {
   const std::string file = path_of(path);
   const LoggingOptions options{.buffer_bytes = count(buffer_bytes, "buffer_bytes")};
-  try {
-    return without_gil([&] { return make_logging(std::move(upstream), file, options); });
-  } catch (const Error&) {
-    throw;
-  } catch (const std::system_error& e) {
-    PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code().value(), e.code().message(), path).ptr());
-    throw nb::python_error();
+  for (;;) {
+    try {
+      return without_gil([&] { return make_logging(upstream, file, options); });
+    } catch (const Error&) {
+      throw;
+    } catch (const std::system_error& e) {
+      if (e.code() != std::errc::interrupted) {
+        PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code().value(), e.code().message(), path).ptr());
+        throw nb::python_error();
+      }
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // else open it again, as Python's own calls do (PEP 475)
   }
 }
 

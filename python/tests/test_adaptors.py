@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources over resources: limiting, aligned, prefetch, debug, logging. C++ tests prove what they do to memory."""
 
+import contextlib
 import ctypes
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -187,6 +191,29 @@ def test_logging_writes_a_line_for_each_operation(memory, tmp_path):
     with at_once.allocate(777, stream=memory.stream):
         lines = operations(path)
         assert any("777" in line for line in lines) and not any("1234" in line for line in lines)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_signal_while_a_trace_is_opened(pageable, tmp_path, raises):
+    """A fifo opens when somebody reads it. What a signal ends begins again, unless its handler raises."""
+    path = tmp_path / "run.trace"
+    os.mkfifo(path)
+    reader = threading.Thread(target=path.read_text)
+
+    def handler(number, frame):
+        if raises:
+            raise ZeroDivisionError
+        reader.start()
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(ZeroDivisionError) if raises else contextlib.nullcontext():
+            signal.setitimer(signal.ITIMER_REAL, 0.05)  # it may pass before the call
+            weir.make_logging(pageable.resource, path)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    if not raises:
+        reader.join()
 
 
 def test_logging_to_nowhere(pageable, tmp_path):
