@@ -125,6 +125,15 @@ void fill(const Buffer& self, nb::handle value, const Stream& stream, const std:
   without_gil([&] { buffer.fill_pattern(pattern.value, pattern.bytes, from, bytes, stream); });
 }
 
+/// Drop what a copy on `stream` writes, once the stream has passed it; never, if it cannot say so.
+void give_up_later(const Owner& kept, const Stream& stream) {
+  try {
+    without_gil([&, give_up = kept.dropper()] { stream.call(give_up); });
+  } catch (const std::exception& error) {
+    report({{}, "weir.Buffer.__bytes__: memory that a copy writes is never given up", error.what()});
+  }
+}
+
 /// Return a copy of the bytes, ordered after all recorded uses. Memory that the host cannot reach is copied on a stream
 /// of its own.
 nb::bytes contents_of(const Buffer& self) {
@@ -148,8 +157,7 @@ nb::bytes contents_of(const Buffer& self) {
   try {
     wait_for(without_gil([&] { return stream.record(); }), std::nullopt);
   } catch (const nb::python_error&) {  // Ctrl-C
-    without_gil([&] { stream.synchronize(); });
-    kept.drop();
+    give_up_later(kept, stream);
     throw;
   }
   kept.drop();

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import tracemalloc
 
 import pytest
 from gates import Gate
@@ -181,6 +182,40 @@ def test_bytes_are_those_after_all_uses(cuda):
         with Opener(gate):
             assert bytes(buffer) == b"\4" * 100
         assert bytes(there) == b"\4" * 100
+
+
+def test_ctrl_c_ends_a_copy_to_bytes(cuda):
+    """The device writes the bytes all the same, so they stay until it has."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
+    size = 1 << 22
+    buffer = cuda.filled(size, 3)
+    cuda.stream.synchronize()
+
+    def are_there():
+        return tracemalloc.get_traced_memory()[0] >= size
+
+    def interrupt():
+        while not are_there():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        _thread.interrupt_main()
+
+    tracemalloc.start()
+    try:
+        with Gate(cuda.stream):
+            buffer.fill(4, stream=cuda.stream)
+            with pytest.raises(KeyboardInterrupt):
+                threading.Thread(target=interrupt, daemon=True).start()
+                bytes(buffer)
+            assert not cuda.stream.done and are_there()
+        end = time.monotonic() + LIMIT
+        while are_there() and time.monotonic() < end:
+            time.sleep(0.001)
+        assert not are_there()
+    finally:
+        tracemalloc.stop()
+        signal.signal(signal.SIGINT, before)
+    assert bytes(buffer) == b"\4" * size
 
 
 class Owner:
