@@ -9,6 +9,7 @@
 
 #include "bind.hpp"
 #include "integers.hpp"
+#include "owners.hpp"
 
 namespace weir::python {
 
@@ -40,9 +41,19 @@ class Patience {
   std::optional<Clock::time_point> end_;
 };
 
+/// Makes, at its end, the calls that threads without the GIL asked for meanwhile.
+class PendingCallsAfterwards {
+ public:
+  PendingCallsAfterwards() = default;
+  PendingCallsAfterwards(const PendingCallsAfterwards&) = delete;
+  PendingCallsAfterwards& operator=(const PendingCallsAfterwards&) = delete;
+  ~PendingCallsAfterwards() { make_pending_calls(); }
+};
+
 /// Call `attempt` with the time that it may take, until it does not time out or the patience is over.
 template <class Attempt>
 auto attempt_with(const Patience& patience, Attempt attempt) {
+  const PendingCallsAfterwards afterwards;
   for (;;) {
     const auto now = patience.left(Patience::slice);
     try {

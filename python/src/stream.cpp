@@ -25,6 +25,15 @@ std::optional<Clock::time_point> deadline(std::optional<double> seconds) {
   return Clock::now() + std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>{*seconds});
 }
 
+/// Ask whether something is complete. If it is, what weir kept for it goes: a program that only asks, and blocks its
+/// main thread elsewhere, has no other call that does so.
+template <class T>
+bool done(const T& asked) {
+  const bool complete = without_gil([&] { return asked.done(); });
+  if (complete) make_pending_calls();
+  return complete;
+}
+
 }  // namespace
 
 bool wait_for(const Event& event, std::optional<double> seconds) {
@@ -45,7 +54,7 @@ void bind_streams(nb::module_& m) {
   nb::class_<Event>(m, "Event", "A point on a stream's timeline. A value; an event made empty is done.")
       .def(nb::init<>())
       .def_prop_ro(
-          "done", [](const Event& e) { return without_gil([&] { return e.done(); }); },
+          "done", [](const Event& e) { return done(e); },
           "Whether everything before the point is complete. Never blocks.")
       .def("wait", &wait_for, nb::arg("timeout") = nb::none(),
            "Block until complete: True, or False when `timeout` seconds passed first. The work then goes on.")
@@ -72,7 +81,7 @@ void bind_streams(nb::module_& m) {
           "Block until everything put on the stream so far is complete: True, or False when `timeout` seconds passed "
           "first. The work then goes on.")
       .def_prop_ro(
-          "done", [](const Stream& s) { return without_gil([&] { return s.done(); }); },
+          "done", [](const Stream& s) { return done(s); },
           "Whether everything put on the stream so far is complete. Never blocks.")
       .def(
           "flush", [](const Stream& s) { without_gil([&] { s.flush(); }); },

@@ -184,6 +184,41 @@ def test_bytes_are_those_after_all_uses(cuda):
         assert bytes(there) == b"\4" * 100
 
 
+@pytest.mark.parametrize("ask", ["stream", "event", "channel"])
+def test_a_target_is_unlocked_while_the_main_thread_waits_for_another_one(cuda, ask):
+    """Python makes the calls that weir asks it for on the main thread, which runs nothing meanwhile."""
+    buffer, out, seen = cuda.filled(100, 3), bytearray(100), []
+    here, there = weir.ipc.Channel.pair()
+    lent = weir.make_shared_resource().allocate(64, stream=weir.Stream(weir.host_device()))
+
+    def asked():
+        if ask == "stream":
+            return cuda.stream.done
+        if ask == "event":
+            return weir.Event().done
+        here.send(lent, stream=cuda.stream)
+        there.receive(stream=cuda.stream)
+        return True
+
+    def work():
+        with Gate(cuda.stream) as gate:
+            buffer.copy_to(out, stream=cuda.stream)
+            assert gate.c.sem_post(gate.semaphore) == 0
+            end = time.monotonic() + LIMIT
+            while not seen and time.monotonic() < end:
+                if asked():
+                    try:
+                        out.append(0)
+                        seen.append(True)
+                    except BufferError:
+                        pass
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen
+
+
 def test_ctrl_c_ends_a_copy_to_bytes(cuda):
     """The device writes the bytes all the same, so they stay until it has."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
