@@ -14,13 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "ends_without_gil.hpp"
 #include "files.hpp"
 #include "patience.hpp"
 
 namespace weir::python {
 namespace {
 
-using ipc::Channel;
+using Channel = EndsWithoutGil<ipc::Channel>;
 using std::chrono::milliseconds;
 
 std::span<const std::byte> payload_of(nb::bytes payload) {

@@ -16,6 +16,9 @@ void bind_leases(nb::module_& ipc);
 void bind_rings(nb::module_& ipc);
 /// Add Server, Client and what they tell to weir.ipc.
 void bind_names(nb::module_& ipc);
+/// Make the interpreter close all servers at its end, while their threads still get the GIL. What is asked for later is
+/// done earlier: so this comes after drop_functions_at_exit(), because the threads call such functions.
+void close_servers_at_exit();
 
 /// Return the file of a socket, or of what has a fileno(). Throws what Python raises.
 int socket_of(nb::handle socket);

@@ -4,6 +4,7 @@
 #include "bind.hpp"
 #include "cuda_allocator.hpp"
 #include "dlpack_names.hpp"
+#include "files.hpp"
 #include "functions.hpp"
 #include "weir/version.hpp"
 
@@ -59,4 +60,5 @@ NB_MODULE(_weir, m) {
   weir::python::refuse_pickling(m);
   weir::python::bind_messages(m);
   weir::python::drop_functions_at_exit();
+  weir::python::close_servers_at_exit();
 }

@@ -6,13 +6,16 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dtype.hpp"
+#include "ends_without_gil.hpp"
 #include "extents.hpp"
 #include "files.hpp"
 #include "patience.hpp"
@@ -23,13 +26,13 @@
 namespace weir::python {
 namespace {
 
-using ipc::Client;
 using ipc::Guest;
 using ipc::Listing;
 using ipc::Loan;
 using ipc::News;
 using ipc::Server;
-using ipc::Subscription;
+using Client = EndsWithoutGil<ipc::Client>;
+using Subscription = EndsWithoutGil<ipc::Subscription>;
 using std::chrono::milliseconds;
 
 /// Return the time limit of a call that asks the server once.
@@ -37,12 +40,55 @@ milliseconds limit(double seconds, const char* what = "timeout") {
   return std::chrono::ceil<milliseconds>(duration(seconds, what));
 }
 
-void make_server(Server* self, nb::handle path, std::vector<std::uint32_t> users, std::size_t most_clients,
+/// All servers of which an object of Python is left. Only threads with the GIL touch the list. It is never destroyed.
+std::vector<std::weak_ptr<Server>>& servers() {
+  static auto& all = *new std::vector<std::weak_ptr<Server>>;
+  return all;
+}
+
+/// A server of Python. Its end waits for the thread that serves, which may be about to take a lock of Python around a
+/// queue of Vulkan: so it waits without the GIL, and not once that thread can get the GIL no more.
+class OwnServer {
+ public:
+  explicit OwnServer(std::shared_ptr<Server> server) : server_(std::move(server)) {
+    std::erase_if(servers(), [](const auto& one) { return one.expired(); });
+    servers().push_back(server_);
+  }
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+  ~OwnServer() {
+    if (Py_IsInitialized()) {
+      without_gil([last = std::move(server_)]() mutable { last.reset(); });
+      make_pending_calls();
+    } else {  // it was made after close_servers()
+      static auto& left = *new std::vector<std::shared_ptr<Server>>;
+      left.push_back(std::move(server_));
+    }
+  }
+  Server& operator*() const noexcept { return *server_; }
+  Server* operator->() const noexcept { return server_.get(); }
+  void close() const {
+    without_gil([this] { server_->close(); });
+    make_pending_calls();
+  }
+
+ private:
+  std::shared_ptr<Server> server_;
+};
+
+void close_servers() {
+  for (const auto& one : std::exchange(servers(), {}))
+    without_gil([&] {
+      if (const auto server = one.lock()) server->close();
+    });
+}
+
+void make_server(OwnServer* self, nb::handle path, std::vector<std::uint32_t> users, std::size_t most_clients,
                  std::size_t most_names, std::size_t most_name_bytes, std::size_t most_loans, std::size_t remembered,
                  double patience) {
   const ipc::ServerOptions options{
       std::move(users), most_clients, most_names, most_name_bytes, most_loans, remembered, limit(patience, "patience")};
-  new (self) Server(path_of(path), options);
+  new (self) OwnServer(std::make_shared<Server>(path_of(path), options));
 }
 
 // Asks in slices, so that Ctrl-C ends the wait. No news is lost between two of them.
@@ -82,7 +128,7 @@ void bind_values(nb::module_& ipc) {
 
 void bind_server(nb::module_& ipc) {
   const ipc::ServerOptions usual;
-  nb::class_<Server>(ipc, "Server", "Publishes tensors under names, over a Unix-domain socket at a path.")
+  nb::class_<OwnServer>(ipc, "Server", "Publishes tensors under names, over a Unix-domain socket at a path.")
       .def("__init__", &make_server, nb::arg("path"), nb::kw_only(), nb::arg("users") = std::vector<std::uint32_t>(),
            nb::arg("most_clients") = usual.most_clients, nb::arg("most_names") = usual.most_names,
            nb::arg("most_name_bytes") = usual.most_name_bytes, nb::arg("most_loans") = usual.most_loans,
@@ -91,9 +137,10 @@ void bind_server(nb::module_& ipc) {
            "can make the server do; `patience` is for one that says nothing, in seconds.")
       .def(
           "publish",
-          [](Server& server, std::string_view name, const Tensor& tensor, const Stream& stream, bool read_only) {
+          [](const OwnServer& server, std::string_view name, const Tensor& tensor, const Stream& stream,
+             bool read_only) {
             const Tensor mine = tensor.share();  // another thread may close the Python object meanwhile
-            return without_gil([&] { return server.publish(name, mine, stream, access_of(read_only)); });
+            return without_gil([&] { return server->publish(name, mine, stream, access_of(read_only)); });
           },
           nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false,
           "Publish a Tensor, or all bytes of a Buffer, in place of an earlier one of that name. Clients' streams wait "
@@ -101,27 +148,30 @@ void bind_server(nb::module_& ipc) {
           "so. Return its version.")
       .def(
           "publish",
-          [](Server& server, std::string_view name, const Buffer& buffer, const Stream& stream, bool read_only) {
+          [](const OwnServer& server, std::string_view name, const Buffer& buffer, const Stream& stream,
+             bool read_only) {
             const Buffer mine = buffer.share();
-            return without_gil([&] { return server.publish(name, mine, stream, access_of(read_only)); });
+            return without_gil([&] { return server->publish(name, mine, stream, access_of(read_only)); });
           },
           nb::arg("name"), nb::arg("tensor"), nb::kw_only(), nb::arg("stream"), nb::arg("read_only") = false)
       .def(
           "withdraw",
-          [](Server& server, std::string_view name) { return without_gil([&] { return server.withdraw(name); }); },
+          [](const OwnServer& server, std::string_view name) {
+            return without_gil([&] { return server->withdraw(name); });
+          },
           nb::arg("name"), "Take the name away. Those who hold the tensor keep it. Return whether there was one.")
       .def_prop_ro(
-          "names", [](const Server& server) { return without_gil([&] { return server.names(); }); },
+          "names", [](const OwnServer& server) { return without_gil([&] { return server->names(); }); },
           "A Listing for each name.")
       .def_prop_ro(
-          "clients", [](const Server& server) { return without_gil([&] { return server.stats().clients; }); },
+          "clients", [](const OwnServer& server) { return without_gil([&] { return server->stats().clients; }); },
           "A Guest for each client.")
       .def_prop_ro("path", [](const Server& server) { return path_text(server.path()); })
       .def(
           "close", [](Server& server) { without_gil([&] { server.close(); }); },
           "Serve nobody any more, and remove the socket. What clients hold stays valid.")
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](Server& server, const nb::args&) { without_gil([&] { server.close(); }); });
+      .def("__exit__", [](const OwnServer& server, const nb::args&) { server.close(); });
 }
 
 void bind_client(nb::module_& ipc) {
@@ -159,7 +209,7 @@ void bind_client(nb::module_& ipc) {
           "subscribe",
           [](const Client& client, std::string_view pattern, double timeout) {
             const auto most = limit(timeout);
-            return without_gil([&] { return client.subscribe(pattern, most); });
+            return Subscription(without_gil([&] { return client.subscribe(pattern, most); }));
           },
           nb::arg("pattern") = "*", nb::kw_only(), nb::arg("timeout") = 5.0,
           "Hear of all changes from now on to names that match `pattern`.")
@@ -178,6 +228,8 @@ void bind_client(nb::module_& ipc) {
 }
 
 }  // namespace
+
+void close_servers_at_exit() { nb::module_::import_("atexit").attr("register")(nb::cpp_function(&close_servers)); }
 
 void bind_names(nb::module_& ipc) {
   bind_values(ipc);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dtype.hpp"
+#include "ends_without_gil.hpp"
 #include "extents.hpp"
 #include "files.hpp"
 #include "patience.hpp"
@@ -21,8 +22,8 @@ namespace weir::python {
 namespace {
 
 using ipc::Frame;
-using ipc::RingConsumer;
-using ipc::RingProducer;
+using RingConsumer = EndsWithoutGil<ipc::RingConsumer>;
+using RingProducer = EndsWithoutGil<ipc::RingProducer>;
 using std::chrono::milliseconds;
 
 std::vector<std::byte> copy_of(nb::bytes payload) {

@@ -88,6 +88,18 @@ def test_a_deleter_that_wants_the_gil_at_the_end():
     )
 
 
+def test_a_server_that_lives_and_one_that_is_made_at_the_end(tmp_path):
+    ends_well(
+        f"""
+        import atexit, weir
+        first = weir.ipc.Server({str(tmp_path / "first")!r})
+        atexit._run_exitfuncs()
+        second = weir.ipc.Server({str(tmp_path / "second")!r})
+        """
+    )
+    assert not (tmp_path / "first").exists()
+
+
 def test_the_module_is_loaded_once():
     done = run(
         """

@@ -239,6 +239,64 @@ def test_a_commit_while_another_thread_has_the_queue(locked_by_python, tmp_path)
             holder.kill()
 
 
+SERVER_ENDS = """
+import faulthandler, sys, threading, time
+faulthandler.dump_traceback_later(60, exit=True)
+from vulkan_application import Application
+import weir
+
+class Lock:
+    lock, inside = threading.Lock(), threading.Event()
+
+    def acquire(self):
+        self.lock.acquire()
+        with open(f"/proc/self/task/{threading.get_native_id()}/comm") as name:
+            serves = name.read() == "weir names\\n"
+        if serves:
+            self.inside.set()
+            time.sleep(0.2)  # the main thread goes on, and this one needs the GIL again
+
+    def release(self):
+        self.lock.release()
+
+application, lock, host = Application(), Lock(), weir.Stream(weir.host_device())
+device = weir.vulkan.adopt(instance=application.instance, physical_device=application.physical,
+                           device=application.device, queues=[(application.queue, lock)],
+                           queue_family=application.family, timeline_semaphore=True)
+stream = weir.Stream(device)
+written = weir.make_resource(device).allocate(4096, stream=stream)
+shown = weir.make_shared_resource().allocate(64, stream=host)
+server = weir.ipc.Server(sys.argv[1])
+server.publish("a", shown, stream=stream)
+client = weir.ipc.Client(sys.argv[1], timeout=60)
+
+def ask():
+    try:
+        while True:
+            client.get("a", stream=host, timeout=60)
+    except weir.Error:
+        pass
+
+threading.Thread(target=ask, daemon=True).start()
+while not lock.inside.wait(0.001):
+    written.fill(1, stream=stream)
+    server.publish("a", shown, stream=stream)
+END
+print("ended")
+"""
+
+
+@pytest.mark.parametrize("end", ["del server", "server.close()", "pass"])
+def test_a_server_ends_while_its_thread_waits_for_the_queue(application, tmp_path, end):
+    """The thread needs the GIL to go on. With "pass" the server ends with the interpreter."""
+    program = SERVER_ENDS.replace("END", end)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "server")], env=environment,
+                          capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    assert not (tmp_path / "server").exists()
+
+
 def test_a_lock_that_fails(application, monkeypatch):
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda failed: seen.append(failed.exc_type))
