@@ -282,6 +282,7 @@ void bind_observers(nb::class_<Buffer>& c) {
       .def(
           "__array__",
           [](const Buffer& self, nb::object dtype, nb::object copy) {
+            raise_lost_interrupt(&self);
             return array_of(as_bytes(self, "__array__"), dtype, copy);
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),

@@ -2,9 +2,12 @@
 
 #include "host_bytes.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dtype.hpp"
@@ -102,12 +105,41 @@ void fill(Py_buffer& view, int flags, const Buffer& buffer, const Layout& layout
   view.internal = state.release();
 }
 
+/// An instruction of Python that calls functions of C. Compared only: the frame may have ended.
+struct Place {
+  const void* frame;
+  std::int64_t instruction;
+  bool operator==(const Place&) const = default;
+};
+
+Place current_place() noexcept {
+  auto* const frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());
+  if (!frame) return {nullptr, 0};
+  const nb::object number = nb::steal(PyObject_GetAttrString(frame, "f_lasti"));
+  const std::int64_t instruction = number ? PyLong_AsLongLong(number.ptr()) : -1;
+  PyErr_Clear();
+  return {frame, instruction};
+}
+
+/// The last request for a view in this thread, if Ctrl-C ended it.
+struct Interrupted {
+  const void* object;
+  Place place;
+};
+thread_local std::optional<Interrupted> interrupted;
+
 /// Call `f`, which fills the view. On failure the view owns nothing.
 template <class F>
 int answer(PyObject* self, Py_buffer* view, F&& f) noexcept {
+  interrupted.reset();
   view->obj = nullptr;
   view->obj = guarded([&] { return f(), nb::borrow(self); });
-  return view->obj ? 0 : -1;
+  if (view->obj) return 0;
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
+    const nb::error_scope kept;
+    interrupted = {nb::inst_ptr<void>(self), current_place()};
+  }
+  return -1;
 }
 
 }  // namespace
@@ -121,6 +153,12 @@ std::optional<TypedArray> as_integers(nb::handle object) {
 
 HostBytes readable(nb::handle object) { return host_bytes_of(object, PyBUF_READ); }
 HostBytes writable(nb::handle object) { return host_bytes_of(object, PyBUF_WRITE); }
+
+void raise_lost_interrupt(const void* object) {
+  if (!interrupted) return;
+  const Interrupted last = *std::exchange(interrupted, std::nullopt);
+  if (last.object == object && last.place == current_place()) fail(PyExc_KeyboardInterrupt, "");
+}
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   return answer(self, view, [&] {

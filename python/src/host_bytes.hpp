@@ -34,4 +34,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
 int get_tensor(PyObject* self, Py_buffer* view, int flags) noexcept;
 void release_buffer(PyObject* self, Py_buffer* view) noexcept;
 
+/// Raise KeyboardInterrupt if Ctrl-C has just ended a request for a view of this Buffer or Tensor, in the same call of
+/// Python. NumPy takes that for a refusal, and asks for __array__ next, which would wait once more.
+void raise_lost_interrupt(const void* object);
+
 }  // namespace weir::python

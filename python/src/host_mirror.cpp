@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "arrays.hpp"
 #include "dtype.hpp"
 #include "extents.hpp"
 #include "held.hpp"
@@ -47,8 +48,8 @@ void sync_to_host(const Mirror& self, const Stream& stream, const Int& offset, c
 /// Return the host's side as an array of NumPy, which is made by the buffer protocol of Tensor.
 nb::object array(const Mirror& self, nb::handle dtype, nb::handle shape) {
   const Kept mirror = self.get("HostMirror.array");
-  const nb::object buffer = nb::cast(mirror->host().share());
-  return nb::module_::import_("numpy").attr("asarray")(buffer.attr("view")(dtype, shape));
+  const nb::object view = nb::cast(mirror->host().share()).attr("view")(dtype, shape);
+  return array_of(nb::cast<const Tensor&>(view), nb::none(), nb::none());
 }
 
 }  // namespace

@@ -96,7 +96,10 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("is_read_only", [](const Tensor& t) { return t.buffer().is_read_only(); })
       .def(
           "__array__",
-          [](const Tensor& self, nb::object dtype, nb::object copy) { return array_of(self, dtype, copy); },
+          [](const Tensor& self, nb::object dtype, nb::object copy) {
+            raise_lost_interrupt(&self);
+            return array_of(self, dtype, copy);
+          },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
           "NumPy's array over memory that the host reaches, for numpy.asarray; other memory raises TypeError.")
       .def("__jax_array__", &jax_array, "JAX's array over the memory, for jax.numpy.asarray.")

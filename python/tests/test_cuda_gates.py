@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 from gates import Gate
 
@@ -251,6 +252,53 @@ def test_ctrl_c_ends_a_copy_to_bytes(cuda):
         tracemalloc.stop()
         signal.signal(signal.SIGINT, before)
     assert bytes(buffer) == b"\4" * size
+
+
+ARRAYS = {
+    "asarray": lambda buffer, mirror: np.asarray(buffer),
+    "array": lambda buffer, mirror: np.array(buffer),
+    "asarray of a tensor": lambda buffer, mirror: np.asarray(buffer.view()),
+    "of a mirror": lambda buffer, mirror: mirror.array(),
+}
+
+
+@pytest.mark.parametrize("make", ARRAYS)
+def test_ctrl_c_ends_the_making_of_an_array(cuda, make):
+    """NumPy takes it for a refusal of the buffer protocol, and asks in another way."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
+    managed = weir.make_resource(cuda.device, "managed")
+    buffer = managed.allocate(4096, stream=cuda.stream)
+    mirror = weir.HostMirror(buffer, managed.allocate(4096, stream=cuda.stream))
+    gate = Gate(cuda.stream)
+    opens = threading.Timer(LIMIT, lambda: gate.c.sem_post(gate.semaphore))  # else what is lost would last
+    opens.start()
+    try:
+        with gate:
+            buffer.fill(1, stream=cuda.stream)
+            mirror.sync_to_host(stream=cuda.stream)
+            with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+                threading.Timer(0.05, _thread.interrupt_main).start()
+                ARRAYS[make](buffer, mirror)
+            assert not cuda.stream.done
+    finally:
+        opens.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert ARRAYS[make](buffer, mirror).tobytes() == b"\1" * 4096
+    assert buffer.__array__().size == 4096
+
+
+def test_ctrl_c_that_was_caught_is_not_raised_again(cuda):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    buffer = weir.make_resource(cuda.device, "managed").allocate(4096, stream=cuda.stream)
+    try:
+        with Gate(cuda.stream):
+            buffer.fill(1, stream=cuda.stream)
+            with pytest.raises(KeyboardInterrupt):
+                threading.Timer(0.05, _thread.interrupt_main).start()
+                memoryview(buffer)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert buffer.__array__().tobytes() == b"\1" * 4096
 
 
 class Owner:
