@@ -51,10 +51,12 @@ class WEIR_API Descriptor {
 /// nothing. If the exporter ends later, before that work is complete, `stream` is lost with peer_gone.
 [[nodiscard]] WEIR_API Buffer open(Descriptor descriptor, const Stream& stream);
 
-/// Send `descriptor` over a connected Unix-domain socket, in one message. Blocks without a time limit while a blocking
-/// socket has no room. The descriptor may be sent again. Throws peer_gone when the other end is closed, and the
-/// system's error.
-WEIR_API void send(int socket, const Descriptor& descriptor);
+/// Send `descriptor` over a connected Unix-domain socket, in one message. Waits while the socket has no room, whether
+/// or not it blocks. The descriptor may be sent again. Throws timed_out after `timeout`, peer_gone when the other end
+/// is closed, and the system's error. A negative `timeout` means no limit. When this throws on a socket of type
+/// SOCK_STREAM, part of the message may be sent: close the socket then.
+WEIR_API void send(int socket, const Descriptor& descriptor,
+                   std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 /// Receive a descriptor that `send` sent. Throws corrupt_descriptor for a message of another form (`open` checks the
 /// bytes), peer_gone when the other end has closed the socket, and timed_out after `timeout`. A negative `timeout`
 /// means no limit.

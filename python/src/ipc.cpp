@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // weir.ipc: Buffers between processes.
 
-#include <poll.h>
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -49,19 +47,18 @@ Descriptor from_parts(nb::bytes bytes, const std::vector<int>& numbers) {
   return {{reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()}, std::move(fds)};
 }
 
-/// Wait in slices until there is something to read or the time is over. Between slices, Ctrl-C is answered. The rest of
-/// a message comes at once, because send() sends it as a whole.
+void send(nb::handle socket, const Descriptor& descriptor, std::optional<double> timeout) {
+  const int fd = socket_of(socket);
+  const Patience patience(timeout);
+  if (descriptor.bytes().empty()) throw Error(Errc::closed, "ipc.send: the descriptor is closed");
+  const Descriptor mine = duplicate(descriptor);
+  interruptibly([&] { ipc::send(fd, mine, patience.all()); });
+}
+
 Descriptor receive(nb::handle socket, std::optional<double> timeout) {
   const int fd = socket_of(socket);
   const Patience patience(timeout);
-  while (true) {
-    pollfd entry{fd, POLLIN, 0};
-    const int slice = static_cast<int>(patience.left(Patience::slice).count());
-    const int ready = without_gil([&] { return ::poll(&entry, 1, slice); });
-    if (ready > 0 || patience.is_over()) break;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
-  return without_gil([&] { return ipc::receive(fd, patience.all()); });
+  return interruptibly([&] { return ipc::receive(fd, patience.all()); });
 }
 
 void close(Descriptor& descriptor) {
@@ -98,14 +95,10 @@ void bind_ipc(nb::module_& m) {
       .def("__exit__", [](Descriptor& d, const nb::args&) { close(d); });
 
   sub.def(
-      "send",
-      [](nb::handle socket, const Descriptor& descriptor) {
-        const int fd = socket_of(socket);
-        if (descriptor.bytes().empty()) throw Error(Errc::closed, "ipc.send: the descriptor is closed");
-        const Descriptor mine = duplicate(descriptor);
-        without_gil([&] { ipc::send(fd, mine); });
-      },
-      nb::arg("socket"), nb::arg("descriptor"), "Send over a connected Unix-domain socket, in one message.");
+      "send", &send, nb::arg("socket"), nb::arg("descriptor"), nb::arg("timeout") = nb::none(),
+      "Send over a connected Unix-domain socket, in one message. Waits while the socket has no room; `timeout` in "
+      "seconds. Ctrl-C ends the wait. Close a socket of type SOCK_STREAM when this raises: part of the message may be "
+      "sent. Raises Error: timed_out, peer_gone.");
   sub.def(
       "receive", &receive, nb::arg("socket"), nb::arg("timeout") = nb::none(),
       "Receive what send() sent; `timeout` in seconds. Ctrl-C ends the wait. Raises Error: timed_out, peer_gone when "

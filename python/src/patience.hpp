@@ -10,6 +10,7 @@
 #include "bind.hpp"
 #include "integers.hpp"
 #include "owners.hpp"
+#include "weir/spi/interruptible.hpp"
 
 namespace weir::python {
 
@@ -63,6 +64,22 @@ auto attempt_with(const Patience& patience, Attempt attempt) {
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
+}
+
+/// Throw what a handler of a signal raises. Needs no GIL.
+inline void answer_signals() {
+  const WithGil gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+/// Run `f` without the GIL. Ctrl-C ends its waits for other processes.
+template <class F>
+decltype(auto) interruptibly(F&& f) {
+  const PendingCallsAfterwards afterwards;
+  return without_gil([&]() -> decltype(auto) {
+    const spi::Interruptible here(&answer_signals);
+    return f();
+  });
 }
 
 }  // namespace weir::python

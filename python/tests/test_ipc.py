@@ -180,6 +180,41 @@ def test_ctrl_c_ends_a_wait_for_a_descriptor(shared_memory):
     assert weir.ipc.receive(here).data == descriptor.data, "nothing was lost"
 
 
+def test_ctrl_c_ends_a_wait_for_the_rest_of_a_descriptor():
+    here, there = socket.socketpair()
+    there.send(bytes(10))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+            threading.Timer(0.05, _thread.interrupt_main).start()
+            weir.ipc.receive(here, timeout=30)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET])
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_socket_that_nobody_reads(shared_memory, kind, blocks):
+    here, there = socket.socketpair(socket.AF_UNIX, kind)
+    there.setblocking(blocks)
+    descriptor = shared_memory.allocate(16).ipc_descriptor(stream=shared_memory.stream)
+    sent = 0
+    with pytest.raises(weir.Error, match="no room") as raised:
+        while True:
+            weir.ipc.send(there, descriptor, timeout=0.01)
+            sent += 1
+    assert raised.value.condition == weir.Errc.timed_out
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.05, _thread.interrupt_main).start()
+            weir.ipc.send(there, descriptor)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    for _ in range(sent):
+        assert weir.ipc.receive(here, timeout=30).data == descriptor.data
+
+
 @pytest.mark.parametrize("limit", [None, 600])
 def test_a_wait_for_a_descriptor_lets_another_thread_send_it(shared_memory, limit):
     here, there = socket.socketpair()

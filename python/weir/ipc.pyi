@@ -130,12 +130,12 @@ class SetWriter:
     ) -> int:
         """Make this dict of tensors, a Buffer standing for its bytes, the next epoch of the set, as a whole, once all
         work on `stream` and on the tensors is complete. Return the epoch. Calls of several threads take turns. The
-        tensors may be closed then, and their memory must not be written any more. `timeout` in seconds. Raises Error:
-        unsupported for memory that was not made exportable, out_of_memory when the holder is full, peer_gone,
-        timed_out."""
+        tensors may be closed then, and their memory must not be written any more. `timeout` in seconds; Ctrl-C ends the
+        wait, and the set may be committed all the same. Raises Error: unsupported for memory that was not made
+        exportable, out_of_memory when the holder is full, peer_gone, timed_out."""
 
     def remove(self, *, timeout: float | None = None) -> None:
-        """Take the set out of the holder. Readers keep what they have."""
+        """Take the set out of the holder. Readers keep what they have. `timeout` in seconds; Ctrl-C ends the wait."""
 
 class SetReader:
     """Gets a named set of tensors from a holder (`weir hold PATH`)."""
@@ -444,7 +444,7 @@ class Client:
     """A connection to a Server."""
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> None:
-        """Connect to the server at `path`. All time limits are in seconds."""
+        """Connect to the server at `path`. All time limits are in seconds. Ctrl-C ends every wait."""
 
     def list(self, pattern: str = "*", *, timeout: float = 5.0) -> Sequence[Listing]:
         """A Listing for each name that is `pattern`, or begins with what stands before the '*' at its end."""
@@ -473,8 +473,10 @@ def wait_for_returns(resource: MemoryResource, *, most_bytes: SupportsIndex = 0,
     """Wait until other processes use at most `most_bytes` of the resource's memory; False when `timeout`, in seconds, has
     passed. Ctrl-C ends the wait."""
 
-def send(socket: int | _HasFileno, descriptor: Descriptor) -> None:
-    """Send over a connected Unix-domain socket, in one message."""
+def send(socket: int | _HasFileno, descriptor: Descriptor, timeout: float | None = None) -> None:
+    """Send over a connected Unix-domain socket, in one message. Waits while the socket has no room; `timeout` in seconds.
+    Ctrl-C ends the wait. Close a socket of type SOCK_STREAM when this raises: part of the message may be sent. Raises
+    Error: timed_out, peer_gone."""
 
 def receive(socket: int | _HasFileno, timeout: float | None = None) -> Descriptor:
     """Receive what send() sent; `timeout` in seconds. Ctrl-C ends the wait. Raises Error: timed_out, peer_gone when the

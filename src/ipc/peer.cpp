@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "ipc/packets.hpp"
+#include "ipc/slices.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
@@ -33,23 +34,26 @@ int try_connect(int socket, const sockaddr_un& address) noexcept {
 
 int connect_by(int socket, const sockaddr_un& address, const channel::Deadline& deadline) {
   for (;;) {
-    const int left = deadline.endless() ? 0 : std::max(deadline.milliseconds(), 1);  // 0 means no limit
+    const int slice = slice_of(deadline);
+    const int left = slice < 0 ? 0 : std::max(slice, 1);  // 0 means no limit
     const timeval limit{left / 1000, left % 1000 * 1000};
     if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) fail_socket("setsockopt", errno);
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
     const bool early = errno == EAGAIN && !deadline.over();  // the longest limit is shorter than some deadlines
     if (errno == EINTR && deadline.over()) return EAGAIN;  // signals that come all the time do not make it last longer
     if (errno != EINTR && !early) return errno;
+    check_interruption();
   }
 }
 
 bool wait_for(int socket, short events, const channel::Deadline& deadline) {
   for (;;) {
     pollfd entry{socket, events, 0};
-    const int count = ::poll(&entry, 1, deadline.milliseconds());
+    const int count = ::poll(&entry, 1, slice_of(deadline));
     if (count > 0) return true;
     if (count == 0 && deadline.over()) return false;
     if (count < 0 && errno != EINTR) fail_socket("poll", errno);
+    check_interruption();
   }
 }
 

@@ -50,7 +50,8 @@ std::vector<spi::UniqueFd> release(Files& files) {
 
 }  // namespace
 
-void send(int socket, const Descriptor& descriptor) {
+void send(int socket, const Descriptor& descriptor, std::chrono::milliseconds timeout) {
+  const detail::channel::Deadline deadline(timeout);
   const auto fds = descriptor.fds();
   const auto bytes = descriptor.bytes();
   check_count(Errc::invalid_argument, "send", fds.size(), bytes.size());
@@ -58,9 +59,14 @@ void send(int socket, const Descriptor& descriptor) {
   std::ranges::transform(fds, numbers.begin(), [](const auto& fd) { return fd.get(); });
   for (std::size_t sent = 0; sent < bytes.size();) {
     const auto files = std::span(numbers).first(sent == 0 ? fds.size() : 0);
-    const auto count = detail::send_packet(socket, bytes.subspan(sent), files, true);
-    if (count < 0) detail::fail_socket("sendmsg", errno);
-    sent += static_cast<std::size_t>(count);
+    const auto count = detail::send_packet(socket, bytes.subspan(sent), files, false);
+    if (count >= 0) {
+      sent += static_cast<std::size_t>(count);
+    } else if (errno != EAGAIN) {
+      detail::fail_socket("sendmsg", errno);
+    } else if (!detail::wait_for(socket, POLLOUT, deadline)) {
+      throw Error(Errc::timed_out, "send: the socket had no room in time");
+    }
   }
 }
 

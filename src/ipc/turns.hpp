@@ -9,6 +9,7 @@
 
 #include "base/forks.hpp"
 #include "ipc/channel/deadline.hpp"
+#include "ipc/slices.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/fork_link.hpp"
 
@@ -30,14 +31,10 @@ class Turns {
     /// Throws timed_out, with the reason `why`; unsupported in a forked child.
     Turn(Turns& of, const channel::Deadline& deadline, const char* why) : of_(of) {
       of_.check_process();
-      std::unique_lock lock(of_.mutex_);
-      const auto is_free = [this] { return !of_.taken_; };
-      if (deadline.endless()) {
-        of_.changed_.wait(lock, is_free);
-      } else if (!of_.changed_.wait_until(lock, deadline.at(), is_free)) {
-        throw Error(Errc::timed_out, why);
+      while (!take(end_of_slice(deadline))) {
+        if (deadline.over()) throw Error(Errc::timed_out, why);
+        check_interruption();
       }
-      of_.taken_ = true;
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -48,6 +45,18 @@ class Turns {
     }
 
    private:
+    /// Return false when the time is over.
+    bool take(const channel::Deadline& deadline) {
+      std::unique_lock lock(of_.mutex_);
+      const auto is_free = [this] { return !of_.taken_; };
+      if (deadline.endless()) {
+        of_.changed_.wait(lock, is_free);
+      } else if (!of_.changed_.wait_until(lock, deadline.at(), is_free)) {
+        return false;
+      }
+      return of_.taken_ = true;
+    }
+
     Turns& of_;
   };
 
