@@ -78,7 +78,7 @@ std::uint64_t commit(Writer& self, nb::dict tensors, const Stream& stream, std::
       for (const auto& [name, tensor] : all) self.writer.add(name, tensor, stream);
     });
     wait_for(without_gil([&] { return stream.record(); }), patience);
-    return without_gil([&] { return self.writer.commit(patience.all()); });
+    return interruptibly([&] { return self.writer.commit(patience.all()); });
   } catch (...) {
     without_gil([&] { self.writer.discard(); });
     throw;
@@ -88,7 +88,7 @@ std::uint64_t commit(Writer& self, nb::dict tensors, const Stream& stream, std::
 void remove(Writer& self, std::optional<double> timeout) {
   const Patience patience(timeout);
   const auto turn = take_turn(self, patience, "SetWriter.remove");
-  without_gil([&] { self.writer.remove(patience.all()); });
+  interruptibly([&] { self.writer.remove(patience.all()); });
 }
 
 nb::tuple open_set(SetReader& reader, const Stream& stream, std::optional<double> timeout, std::uint64_t newer_than) {
@@ -102,7 +102,7 @@ template <class End>
 void make(End* self, nb::handle path, std::string name, double timeout, bool other_users) {
   std::string at = path_of(path);
   const HoldOptions how = options(timeout, other_users);
-  without_gil([&] { new (self) End(std::move(at), std::move(name), how); });
+  interruptibly([&] { new (self) End(std::move(at), std::move(name), how); });
 }
 
 }  // namespace
@@ -116,12 +116,12 @@ void bind_held_sets(nb::module_& ipc) {
       .def(
           "commit", &commit, nb::arg("tensors"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
           "Make this dict of tensors, a Buffer standing for its bytes, the next epoch of the set, as a whole, once all "
-          "work on `stream` and on the "
-          "tensors is complete. Return the epoch. Calls of several threads take turns. The tensors may be closed then, "
-          "and their memory must not be written any more. `timeout` in seconds. Raises Error: unsupported for memory "
-          "that was not made exportable, out_of_memory when the holder is full, peer_gone, timed_out.")
+          "work on `stream` and on the tensors is complete. Return the epoch. Calls of several threads take turns. The "
+          "tensors may be closed then, and their memory must not be written any more. `timeout` in seconds; Ctrl-C ends "
+          "the wait, and the set may be committed all the same. Raises Error: unsupported for memory that was not made "
+          "exportable, out_of_memory when the holder is full, peer_gone, timed_out.")
       .def("remove", &remove, nb::kw_only(), nb::arg("timeout") = nb::none(),
-           "Take the set out of the holder. Readers keep what they have.");
+           "Take the set out of the holder. Readers keep what they have. `timeout` in seconds; Ctrl-C ends the wait.");
   nb::class_<SetReader>(ipc, "SetReader", "Gets a named set of tensors from a holder (`weir hold PATH`).")
       .def("__init__", &make<SetReader>, nb::arg("path"), nb::arg("name"), nb::kw_only(), nb::arg("timeout") = 10.0,
            nb::arg("other_users") = false,

@@ -185,15 +185,15 @@ void bind_client(nb::module_& ipc) {
           [](Client* self, nb::handle path, double timeout) {
             const std::string at = path_of(path);
             const auto most = limit(timeout);
-            without_gil([&] { new (self) Client(at, most); });
+            interruptibly([&] { new (self) Client(at, most); });
           },
           nb::arg("path"), nb::kw_only(), nb::arg("timeout") = 5.0,
-          "Connect to the server at `path`. All time limits are in seconds.")
+          "Connect to the server at `path`. All time limits are in seconds. Ctrl-C ends every wait.")
       .def(
           "list",
           [](Client& client, std::string_view pattern, double timeout) {
             const auto most = limit(timeout);
-            return without_gil([&] { return client.list(pattern, most); });
+            return interruptibly([&] { return client.list(pattern, most); });
           },
           nb::arg("pattern") = "*", nb::kw_only(), nb::arg("timeout") = 5.0,
           "A Listing for each name that is `pattern`, or begins with what stands before the '*' at its end.")
@@ -201,7 +201,7 @@ void bind_client(nb::module_& ipc) {
           "get",
           [](Client& client, std::string_view name, const Stream& stream, double timeout) {
             const auto most = limit(timeout);
-            return without_gil([&] { return client.get(name, stream, most); });
+            return interruptibly([&] { return client.get(name, stream, most); });
           },
           nb::arg("name"), nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = 5.0,
           "Return the tensor of that name: the server's memory, usable on `stream`. It stays valid until it is closed.")
@@ -209,7 +209,7 @@ void bind_client(nb::module_& ipc) {
           "subscribe",
           [](const Client& client, std::string_view pattern, double timeout) {
             const auto most = limit(timeout);
-            return Subscription(without_gil([&] { return client.subscribe(pattern, most); }));
+            return Subscription(interruptibly([&] { return client.subscribe(pattern, most); }));
           },
           nb::arg("pattern") = "*", nb::kw_only(), nb::arg("timeout") = 5.0,
           "Hear of all changes from now on to names that match `pattern`.")
@@ -217,7 +217,7 @@ void bind_client(nb::module_& ipc) {
           "guests",
           [](Client& client, double timeout) {
             const auto most = limit(timeout);
-            return without_gil([&] { return client.guests(most); });
+            return interruptibly([&] { return client.guests(most); });
           },
           nb::kw_only(), nb::arg("timeout") = 5.0, "Return who is connected to the server, and what each holds.")
       .def(

@@ -161,3 +161,26 @@ def test_ctrl_c_ends_a_wait(holder, pageable):
                 reader.open(stream=pageable.stream, timeout=limit)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("call", ["commit", "remove", "writer", "reader"])
+def test_ctrl_c_ends_a_wait_for_a_holder_that_says_nothing(holder, pageable, call):
+    path, process = holder
+    writer = weir.ipc.SetWriter(path, "set")
+    calls = {
+        "commit": lambda: writer.commit({}, stream=pageable.stream, timeout=30),
+        "remove": lambda: writer.remove(timeout=30),
+        "writer": lambda: weir.ipc.SetWriter(path, "set", timeout=30),
+        "reader": lambda: weir.ipc.SetReader(path, "set", timeout=30),
+    }
+    process.send_signal(signal.SIGSTOP)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+            threading.Timer(0.05, _thread.interrupt_main).start()
+            calls[call]()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        process.send_signal(signal.SIGCONT)
+    writer.commit({}, stream=pageable.stream, timeout=30)
+    assert weir.ipc.SetReader(path, "set").open(stream=pageable.stream, timeout=30)[1] == {}

@@ -206,3 +206,32 @@ def test_what_a_server_says_is_shown_whatever_its_bytes(path):
     assert caught.value.condition is not None
     thread.join()
     listener.close()
+
+
+SILENT = "import sys, weir; server = weir.ipc.Server(sys.argv[1]); print(flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("call", ["client", "list", "get", "subscribe", "guests"])
+def test_ctrl_c_ends_a_wait_for_a_server_that_says_nothing(path, call):
+    stream = weir.Stream(weir.host_device())
+    with subprocess.Popen([sys.executable, "-c", SILENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        server.stdout.readline()
+        client = weir.ipc.Client(path, timeout=30)
+        calls = {
+            "client": lambda: weir.ipc.Client(path, timeout=30),
+            "list": lambda: client.list(timeout=30),
+            "get": lambda: client.get("a", stream=stream, timeout=30),
+            "subscribe": lambda: client.subscribe(timeout=30),
+            "guests": lambda: client.guests(timeout=30),
+        }
+        server.send_signal(signal.SIGSTOP)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):  # it may come before the wait
+                threading.Timer(0.05, _thread.interrupt_main).start()
+                calls[call]()
+        finally:
+            signal.signal(signal.SIGINT, before)
+            server.send_signal(signal.SIGCONT)
+        assert client.list(timeout=30) == []
+        server.stdin.close()
