@@ -166,9 +166,9 @@ void bind_server(nb::module_& ipc) {
       .def_prop_ro(
           "clients", [](const OwnServer& server) { return without_gil([&] { return server->stats().clients; }); },
           "A Guest for each client.")
-      .def_prop_ro("path", [](const Server& server) { return path_text(server.path()); })
+      .def_prop_ro("path", [](const OwnServer& server) { return path_text(server->path()); })
       .def(
-          "close", [](Server& server) { without_gil([&] { server.close(); }); },
+          "close", [](const OwnServer& server) { server.close(); },
           "Serve nobody any more, and remove the socket. What clients hold stays valid.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](const OwnServer& server, const nb::args&) { server.close(); });

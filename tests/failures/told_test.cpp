@@ -156,7 +156,7 @@ TEST_F(Told, NoMemoryToRememberAStrangersFile) {
   std::list<BlockingFile> blocking(8);
   for (BlockingFile& file : blocking) detail::close_apart(file.take());
   detail::settle_closes();
-  const spi::UniqueFd file(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const auto [reads, file] = pipe_pair();  // as those that block are
   int last = -1;
   bool refused = false;
   while (!refused) {

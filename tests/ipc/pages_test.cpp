@@ -64,11 +64,11 @@ TEST_P(LentPages, AreFew) {
 TEST_P(LentPages, GrowWithThePool) {
   constexpr std::size_t count = 100;
   const auto pages_with = [&](double growth) {
-    const auto pool = make_pool(resource, {.segment_bytes = page, .growth = growth, .exportable = true});
+    const auto growing = make_pool(resource, {.segment_bytes = page, .growth = growth, .exportable = true});
     std::vector<Buffer> buffers;
-    for (std::size_t i = 0; i < count; ++i) buffers.push_back(pool->allocate(page, stream));
-    EXPECT_LE(pool->stats().reserved, static_cast<std::size_t>((1 + growth) * count * page));
-    return pool->pool_stats().segments;
+    for (std::size_t i = 0; i < count; ++i) buffers.push_back(growing->allocate(page, stream));
+    EXPECT_LE(growing->stats().reserved, static_cast<std::size_t>((1 + growth) * static_cast<double>(count * page)));
+    return growing->pool_stats().segments;
   };
   EXPECT_EQ(pages_with(0), count);
   EXPECT_LE(pages_with(0.25), 30U);
@@ -189,6 +189,7 @@ TEST_P(LentPages, ArePartOfWhatIsToldUntilTheyMove) {
   buffer.close();
   other.synchronize();
   EXPECT_TRUE(all_comes_back(channels.here));
+  while (pool->stats().live_buffers != 1) std::this_thread::yield();  // what came back is on its way to the pool
   stream.synchronize();
   EXPECT_EQ(channels.here.stats().known, 1U);
   const auto moved = pool->pool_stats().moved;

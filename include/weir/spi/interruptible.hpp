@@ -14,7 +14,7 @@ namespace weir::spi {
 class WEIR_API Interruptible {
  public:
   using Check = void (*)();  ///< may throw
-  explicit Interruptible(Check check) noexcept;
+  explicit Interruptible(Check check) noexcept;  ///< `check` is called in place of that of an earlier one
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
   ~Interruptible();

@@ -245,7 +245,9 @@ ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 }
 ssize_t __real_recvmsg(int, msghdr*, int);
 ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
-  return refuse("recvmsg", of_recvmsg) ? -1 : __real_recvmsg(fd, message, flags);
+  // Where a look at what is left in a connection is refused, a thread that may block closes the socket.
+  if ((flags & MSG_PEEK) == 0 && refuse("recvmsg", of_recvmsg)) return -1;
+  return __real_recvmsg(fd, message, flags);
 }
 
 // std::thread's constructor and std::random_device's, as libstdc++ names them.
