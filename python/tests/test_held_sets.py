@@ -2,6 +2,7 @@
 """weir.ipc.SetWriter and SetReader, with the holder in a process of its own."""
 
 import _thread
+import os
 import signal
 import subprocess
 import sys
@@ -174,6 +175,7 @@ def test_ctrl_c_ends_a_wait_for_a_holder_that_says_nothing(holder, pageable, cal
         "reader": lambda: weir.ipc.SetReader(path, "set", timeout=30),
     }
     process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # until all its threads have stopped
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):  # it may come before the wait

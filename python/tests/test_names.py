@@ -225,6 +225,7 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_says_nothing(path, call):
             "guests": lambda: client.guests(timeout=30),
         }
         server.send_signal(signal.SIGSTOP)
+        os.waitpid(server.pid, os.WUNTRACED)  # until all its threads have stopped
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with pytest.raises(KeyboardInterrupt):  # it may come before the wait
