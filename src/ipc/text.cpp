@@ -19,8 +19,8 @@ std::size_t character(std::string_view bytes) noexcept {
     if ((byte(i) & 0xc0) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  constexpr std::uint32_t least[] = {0xa0, 0x800,
-                                     0x10000};  // behind the control characters; else it has a shorter form
+  // Of two bytes: behind the control characters. Of more: what has no shorter form.
+  constexpr std::uint32_t least[] = {0xa0, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   return code >= least[size - 2] && code <= 0x10ffff && !surrogate ? size : 0;
 }
