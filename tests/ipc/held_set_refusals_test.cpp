@@ -329,7 +329,7 @@ TEST(HoldPatience, ClientsThatSayNothingKeepNoPlace) {
 }
 
 TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
-  const HolderThread holder({.patience = 500ms});
+  const HolderThread holder({.patience = 2s});
   const Raw writer(holder.path()), reader(holder.path());
   writer.send(hello(1, 1, "weights"));
   reader.send(hello(1, 2, "weights"));
@@ -344,7 +344,7 @@ TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
 }
 
 TEST(HoldPatience, PartsOfASetAreForgottenAndSentAgain) {
-  const HolderThread holder({.patience = 500ms});
+  const HolderThread holder({.patience = 2s});
   const Stream stream(host_device());
   const auto whole = host::make_shared_resource()->allocate(4096, stream).ipc_descriptor(stream);
   Bytes segments = message(4, 1, {0xffffffff});
