@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from gates import Gate
+from stopped import interrupted_while_stopped
 
 import weir
 
@@ -174,15 +175,7 @@ def test_ctrl_c_ends_a_wait_for_a_holder_that_says_nothing(holder, pageable, cal
         "writer": lambda: weir.ipc.SetWriter(path, "set", timeout=30),
         "reader": lambda: weir.ipc.SetReader(path, "set", timeout=30),
     }
-    process.send_signal(signal.SIGSTOP)
-    os.waitpid(process.pid, os.WUNTRACED)  # until all its threads have stopped
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):  # it may come before the wait
-            threading.Timer(0.05, _thread.interrupt_main).start()
-            calls[call]()
-    finally:
-        signal.signal(signal.SIGINT, before)
-        process.send_signal(signal.SIGCONT)
+    with interrupted_while_stopped(process):
+        calls[call]()
     writer.commit({}, stream=pageable.stream, timeout=30)
     assert weir.ipc.SetReader(path, "set").open(stream=pageable.stream, timeout=30)[1] == {}

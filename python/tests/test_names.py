@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from stopped import interrupted_while_stopped
 
 import weir
 
@@ -224,15 +225,7 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_says_nothing(path, call):
             "subscribe": lambda: client.subscribe(timeout=30),
             "guests": lambda: client.guests(timeout=30),
         }
-        server.send_signal(signal.SIGSTOP)
-        os.waitpid(server.pid, os.WUNTRACED)  # until all its threads have stopped
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            with pytest.raises(KeyboardInterrupt):  # it may come before the wait
-                threading.Timer(0.05, _thread.interrupt_main).start()
-                calls[call]()
-        finally:
-            signal.signal(signal.SIGINT, before)
-            server.send_signal(signal.SIGCONT)
+        with interrupted_while_stopped(server):
+            calls[call]()
         assert client.list(timeout=30) == []
         server.stdin.close()

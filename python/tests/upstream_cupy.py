@@ -2,7 +2,7 @@
 """CuPy's tests/cupy_tests/core_tests/test_dlpack.py: a suite of upstream.py."""
 
 import pytest
-from upstream_crossings import crossed
+from upstream_crossings import crossed, plain
 
 import weir
 
@@ -32,20 +32,10 @@ BY_DESIGN = {
 def exchange(way):
     import cupy
 
-    give, device, take = cupy.ndarray.__dlpack__, cupy.ndarray.__dlpack_device__, cupy.from_dlpack
-
-    class Plain:
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **arguments):
-            return give(self.array, **arguments)
-
-        def __dlpack_device__(self):
-            return device(self.array)
+    take, own = cupy.from_dlpack, plain(cupy.ndarray.__dlpack__, cupy.ndarray.__dlpack_device__)
 
     def tensor(array):
-        return weir.from_dlpack(crossed(Plain(array)))
+        return weir.from_dlpack(crossed(own(array)))
 
     def from_dlpack(array, **arguments):
         return take(tensor(array) if isinstance(array, cupy.ndarray) else array, **arguments)

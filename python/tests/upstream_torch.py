@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's test/test_dlpack.py: a suite of upstream.py."""
 
-from upstream_crossings import crossed
+from upstream_crossings import crossed, plain
 
 import weir
 
@@ -57,19 +57,8 @@ def _through_dlpack():
     """Tensors of PyTorch show themselves as weir's tensors over them do."""
     import torch
 
-    give, device = torch.Tensor.__dlpack__, torch.Tensor.__dlpack_device__
-
-    class Plain:
-        def __init__(self, tensor):
-            self.tensor = tensor
-
-        def __dlpack__(self, **arguments):
-            return give(self.tensor, **arguments)
-
-        def __dlpack_device__(self):
-            return device(self.tensor)
-
+    own = plain(torch.Tensor.__dlpack__, torch.Tensor.__dlpack_device__)
     if torch.cuda.is_available():  # the first time takes longer than the 2**20 cycles that a test gives it
-        weir.from_dlpack(Plain(torch.zeros(1, device="cuda"))).__dlpack__(stream=1)
-    torch.Tensor.__dlpack__ = lambda self, **arguments: weir.from_dlpack(crossed(Plain(self))).__dlpack__(**arguments)
-    torch.Tensor.__dlpack_device__ = lambda self: weir.from_dlpack(crossed(Plain(self))).__dlpack_device__()
+        weir.from_dlpack(own(torch.zeros(1, device="cuda"))).__dlpack__(stream=1)
+    torch.Tensor.__dlpack__ = lambda self, **arguments: weir.from_dlpack(crossed(own(self))).__dlpack__(**arguments)
+    torch.Tensor.__dlpack_device__ = lambda self: weir.from_dlpack(crossed(own(self))).__dlpack_device__()

@@ -6,11 +6,11 @@
 
 #include <chrono>
 #include <memory>
-#include <semaphore>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "busy.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
 #include "threads.hpp"
@@ -24,17 +24,6 @@ namespace {
 using ipc::Channel;
 
 constexpr std::chrono::seconds limit{30};
-
-/// Keeps the thread of the channels when it attends to the link for the first time.
-struct Busy final : detail::channel::LinkObserver {
-  void link_changed() noexcept override {
-    if (std::exchange(seen, true)) return;
-    begun.release();
-    goes_on.acquire();
-  }
-  bool seen = false;  // of that thread
-  std::binary_semaphore begun{0}, goes_on{0};
-};
 
 class SmallSockets : public testing::Test {
  protected:

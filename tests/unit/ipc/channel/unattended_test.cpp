@@ -11,13 +11,13 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <semaphore>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/linger.hpp"
+#include "busy.hpp"
 #include "fixture.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
@@ -74,17 +74,6 @@ bool has_hung_up(const spi::UniqueFd& socket) {
   pollfd entry{socket.get(), POLLRDHUP, 0};
   return ::poll(&entry, 1, 0) > 0;
 }
-
-/// Keeps the thread of the channels when it attends to the link for the first time.
-struct Busy final : detail::channel::LinkObserver {
-  void link_changed() noexcept override {
-    if (std::exchange(seen, true)) return;
-    begun.release();
-    goes_on.acquire();
-  }
-  bool seen = false;  // of that thread
-  std::binary_semaphore begun{0}, goes_on{0};
-};
 
 class Unattended : public testing::Test {
  protected:
