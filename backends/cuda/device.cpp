@@ -35,6 +35,8 @@ Gpu::Gpu(const spi::Backend& owner, int index) {
   check(cuda::driver().DeviceTotalMem(&total_memory, handle_), "cuDeviceTotalMem", "device ", index);
   spi::DeviceState::driver = describe_driver();
   waits_for_values_ = has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+  stores_values_ = waits_for_values_ && has(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) &&
+                   has(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   if (!has(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)) {
     throw Error(Errc::unsupported, describe() + " has no unified addressing");
   }
@@ -87,6 +89,18 @@ CUcontext Gpu::context() {
   check(cuda::driver().DevicePrimaryCtxRetain(&context, handle_), "cuDevicePrimaryCtxRetain", *this);
   context_.store(context, std::memory_order_release);
   return context;
+}
+
+// The memory stays registered. cuMemHostUnregister is like cuMemFreeHost: it waits for all work on the device, and so
+// does meanwhile every thread that puts work there.
+bool Gpu::reach_host(void* data, std::size_t bytes) {
+  if (!stores_values_) return false;
+  const ContextScope scope(context());
+  const auto registered =
+      cuda::driver().MemHostRegister(data, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (registered == CUDA_ERROR_OUT_OF_MEMORY) check(registered, "cuMemHostRegister", bytes, " bytes for ", *this);
+  report_failure(registered, "cuMemHostRegister", *this);
+  return registered == CUDA_SUCCESS;
 }
 
 template <class T, class Make>

@@ -27,6 +27,10 @@ class Gpu final : public spi::DeviceState {
   [[nodiscard]] CUdevice handle() const noexcept { return handle_; }
   /// Whether streams can wait for 64-bit values in memory.
   [[nodiscard]] bool waits_for_values() const noexcept { return waits_for_values_; }
+  /// Whether streams can store 64-bit values at the host's own addresses, once that memory is registered.
+  [[nodiscard]] bool stores_values() const noexcept { return stores_values_; }
+  /// Registers the memory for all devices.
+  bool reach_host(void* data, std::size_t bytes) override;
 
   CUcontext context();
   EventPool& events();         ///< of the primary context
@@ -45,7 +49,7 @@ class Gpu final : public spi::DeviceState {
   bool has(CUdevice_attribute attribute) const;
 
   CUdevice handle_ = 0;
-  bool waits_for_values_ = false;
+  bool waits_for_values_ = false, stores_values_ = false;
   std::recursive_mutex mutex_;
   std::atomic<CUcontext> context_{nullptr};
   std::atomic<EventPool*> events_{nullptr};

@@ -261,6 +261,14 @@ void GpuStream::launch(std::function<void()>& function) {
   check(HostCalls::get().launch(context_, turn.handle(), function), "cuLaunchHostFunc", device());
 }
 
+// By default, a fence for the whole system precedes the store.
+void GpuStream::do_store(const spi::StoreOp& op, std::uint64_t /*value*/) {
+  const Turn turn(*this);
+  check(driver().StreamWriteValue64(turn.handle(), reinterpret_cast<CUdeviceptr>(op.word), op.value,
+                                    CU_STREAM_WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue64", device());
+}
+
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
 
 bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {

@@ -73,6 +73,7 @@ class GpuStream final : public spi::StreamState {
   void do_fill(const spi::FillOp& op, std::uint64_t value) override;
   void do_copy_region(const spi::RegionOp& op, std::uint64_t value) override;
   void do_prefetch(const spi::PrefetchOp& op, std::uint64_t value) override;
+  void do_store(const spi::StoreOp& op, std::uint64_t value) override;
   void do_call(std::function<void()>& function, std::uint64_t value) override;
   void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;
   void do_mark(std::uint64_t value) override;
@@ -82,6 +83,7 @@ class GpuStream final : public spi::StreamState {
   /// Return whether a host function of the context still runs, or work that run_on() put on other devices.
   bool outlives_device() noexcept override;
   bool calls_natively() const noexcept override { return true; }
+  bool stores_natively() const noexcept override { return gpu().stores_values(); }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
   void do_close() noexcept override;

@@ -22,7 +22,7 @@ inline constinit std::uint32_t fork_generation = 1;
 class ForkStep {
  public:
   using Step = void (*)(spi::ForkMoment) noexcept;
-  static constexpr std::size_t last = 13;
+  static constexpr std::size_t last = 14;
 
   /// Register `step` at `place`. Do this only while the library is loaded, never later, and once for each place.
   ForkStep(std::size_t place, Step step) noexcept;

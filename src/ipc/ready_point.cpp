@@ -38,7 +38,7 @@ class SocketPoint final : public RemotePoint {
     throw Error(Errc::peer_gone, "the process that exported the buffer ended before its work on it was complete");
   }
 
-  void sleep(std::chrono::nanoseconds most) override {
+  void sleep(std::chrono::nanoseconds /*waited*/, std::chrono::nanoseconds most) override {
     (void)poll(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(most).count()));
   }
 

@@ -21,8 +21,8 @@ class RemotePoint : public spi::StreamState {
  private:
   /// Return whether the point has been reached. Throws peer_gone if it never will be.
   [[nodiscard]] virtual bool is_reached() = 0;
-  /// Sleep for at most `most`, and no longer than until the point is reached.
-  virtual void sleep(std::chrono::nanoseconds most) = 0;
+  /// Sleep for at most `most`, and no longer than until the point is reached. The caller has waited for `waited`.
+  virtual void sleep(std::chrono::nanoseconds waited, std::chrono::nanoseconds most) = 0;
 
   void do_copy(const spi::CopyOp&, std::uint64_t) final { refuse(); }
   void do_fill(const spi::FillOp&, std::uint64_t) final { refuse(); }
@@ -34,14 +34,14 @@ class RemotePoint : public spi::StreamState {
 
   WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds timeout) final {
     using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::seconds longest{1};
+    constexpr std::chrono::nanoseconds longest = std::chrono::seconds{1};
     const bool endless = timeout.count() < 0;
     const auto begin = Clock::now();
     while (!is_reached()) {
-      std::chrono::nanoseconds most = longest;
-      if (!endless) most = std::min(most, timeout - (Clock::now() - begin));
+      const std::chrono::nanoseconds waited = Clock::now() - begin;
+      const auto most = endless ? longest : std::min<std::chrono::nanoseconds>(longest, timeout - waited);
       if (most.count() <= 0) return WaitStatus::timeout;
-      sleep(most);
+      sleep(waited, most);
     }
     return WaitStatus::ready;
   }

@@ -91,6 +91,12 @@ void OwnPage::give_up(std::uint32_t word) noexcept {
   wake(&words_[word]);
 }
 
+void OwnPage::settle(PagePoint point) noexcept {
+  if (process_ != fork_generation) return;
+  if (!reached(point)) return give_up(point.word);
+  wake(&words_[point.word]);
+}
+
 bool OwnPage::reached(PagePoint point) const noexcept {
   return (std::atomic_ref(words_[point.word]).load(std::memory_order_acquire) & ~page_given_up) >= point.value;
 }

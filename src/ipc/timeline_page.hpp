@@ -34,13 +34,18 @@ class OwnPage {
   OwnPage& operator=(const OwnPage&) = delete;
   ~OwnPage();
 
-  /// Return the file, for the peer, and keep it no more. It can only be mapped for reading.
-  [[nodiscard]] spi::UniqueFd& file() noexcept { return file_; }
+  /// Return the file, for peers. It can only be mapped for reading.
+  [[nodiscard]] const spi::UniqueFd& file() const noexcept { return file_; }
+  /// Return the words, for devices that write them. Whoever lets a device do that keeps the page for good.
+  [[nodiscard]] std::uint64_t* words() const noexcept { return words_; }
   /// Say that `point` has been reached, and wake those that sleep. Points of a word may come in any order.
   void reach(PagePoint point) noexcept;
   /// Say that the points of the word that have not been reached never will be, and wake those that sleep. Somebody who
   /// has just looked may sleep on, because a futex sees only the other half of the word.
   void give_up(std::uint32_t word) noexcept;
+  /// Say that nothing writes `point` any more: if a device has not reached it, give its word up, or else wake those
+  /// that sleep, which no device does.
+  void settle(PagePoint point) noexcept;
   /// Return whether `point` has been reached.
   [[nodiscard]] bool reached(PagePoint point) const noexcept;
 

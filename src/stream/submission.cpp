@@ -84,6 +84,7 @@ bool StreamState::must_hold(const Op& op) const noexcept {
 void StreamState::submit(Op& op, std::uint64_t value) {
   std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); }, [&](FillOp& fill) { do_fill(fill, value); },
                       [&](RegionOp& copy) { do_copy_region(copy, value); },
+                      [&](StoreOp& store) { do_store(store, value); },
                       [&](CallOp& call) { do_call(call.function, value); },
                       [&](WaitOp& wait) { do_wait(*wait.other, wait.value, value); },
                       [&](FreeOp& free) {

@@ -19,6 +19,10 @@ void ref_release(StreamState* object) noexcept { object->release(); }
 
 StreamState::StreamState(DeviceState& device) : device_(&device), id_(next_id()) {}
 
+void StreamState::do_store(const StoreOp& /*op*/, std::uint64_t /*value*/) {
+  throw Error(Errc::unsupported, device_->describe() + " does not write words of the host's memory");
+}
+
 void StreamState::do_call(std::function<void()>& /*function*/, std::uint64_t /*value*/) {
   throw Error(Errc::unsupported, device_->describe() + " has no native host calls");
 }

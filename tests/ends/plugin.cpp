@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plug-in that uses weir: once with the library inside, once with the executable's.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "weir/spi/stranger_fd.hpp"
+#include "weir/spi/unique_fd.hpp"
 #include "weir/weir.hpp"
 
 namespace {
@@ -62,6 +65,15 @@ extern "C" int plugin_connect() noexcept try {
   return first.stats().lent == 0 ? 0 : 1;
 } catch (const std::exception&) {
   return 2;
+}
+
+/// Has a stranger's file, which a thread of the library closes. Uses no device.
+extern "C" int plugin_drop_a_file() noexcept {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return 1;
+  close(ends[1]);
+  const weir::spi::StrangerFd file{weir::spi::UniqueFd(ends[0])};
+  return 0;
 }
 
 /// Leaves work behind, held back until a byte comes from `input`; then a byte goes to `output`. Closes both.

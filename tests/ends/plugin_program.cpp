@@ -114,6 +114,10 @@ void inside_with_channels(const char* /*device*/) {
   without_a_device([](const Plugin& plugin) { require(plugin.find<int()>("plugin_connect")() == 0, "it works"); });
 }
 
+void inside_with_a_file(const char* /*device*/) {
+  without_a_device([](const Plugin& plugin) { require(plugin.find<int()>("plugin_drop_a_file")() == 0, "it works"); });
+}
+
 void inside_with_a_client(const char* /*device*/) {
   const std::string path = "/tmp/weir-plugin-" + std::to_string(getpid());
   int ends[2];
@@ -168,6 +172,7 @@ int main(int count, char** arguments) {
   if (name == "inside") inside(arguments[2]);
   if (name == "inside_with_work_left") inside_with_work_left(arguments[2]);
   if (name == "inside_with_channels") inside_with_channels(arguments[2]);
+  if (name == "inside_with_a_file") inside_with_a_file(arguments[2]);
   if (name == "inside_with_a_client") inside_with_a_client(arguments[2]);
   if (name == "inside_unused") inside_unused(arguments[2]);
 #endif

@@ -43,6 +43,10 @@ TEST(Plugins, WithoutADeviceStayForTheirClients) {
   if (const auto why = no_thread_locals_because(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_TRUE(ends_well("plugin_inside", {"inside_with_a_client", "host:0"}));
 }
+TEST(Plugins, WithoutADeviceStayForFilesOfStrangers) {
+  if (const auto why = no_thread_locals_because(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_TRUE(ends_well("plugin_inside", {"inside_with_a_file", "host:0"}));
+}
 TEST(Plugins, WithAnUnusedLibraryGo) { EXPECT_TRUE(ends_well("plugin_inside", {"inside_unused", "host:0"})); }
 
 }  // namespace

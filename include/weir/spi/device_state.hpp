@@ -3,6 +3,7 @@
 // What is behind a weir::Device. Backends derive from DeviceState, and keep their driver handles in the derived class.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,10 @@ struct DeviceState {
   void check_process() const {
     if (inherited) [[unlikely]] throw_inherited();
   }
+  /// Let the streams of all devices of this backend write `bytes` of the host's memory from `data` on:
+  /// whole pages, which stay where they are for as long as the process lives. Returns false where they cannot. Throws
+  /// out_of_memory; then the caller may ask again. Otherwise it asks once for each backend and memory.
+  [[nodiscard]] virtual bool reach_host(void* /*data*/, std::size_t /*bytes*/) { return false; }
   [[nodiscard]] const KindInfo* find(MemoryKind kind) const noexcept;  ///< in `kinds`; null when absent
   /// Return a text such as "cuda:0 (NVIDIA H200)", for messages.
   [[nodiscard]] std::string describe() const;

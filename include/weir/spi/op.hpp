@@ -33,6 +33,13 @@ struct FillOp {
   std::uint32_t pattern_bytes;  ///< 1, 2, 4 or 8
 };
 
+/// Store `value` in `word`, which is memory of the host, in one piece. Whoever sees the value, in any process, also
+/// sees all bytes that earlier work wrote.
+struct StoreOp {
+  std::uint64_t* word;  ///< in memory for which DeviceState::reach_host returned true
+  std::uint64_t value;  ///< what it holds afterwards
+};
+
 /// Run on a host thread; later work waits for it.
 struct CallOp {
   std::function<void()> function;  ///< never empty
@@ -71,6 +78,6 @@ struct NativeOp {
 };
 
 /// What StreamState::put puts on a timeline.
-using Op = std::variant<CopyOp, FillOp, RegionOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
+using Op = std::variant<CopyOp, FillOp, RegionOp, StoreOp, CallOp, WaitOp, FreeOp, PrefetchOp, MarkOp, NativeOp>;
 
 }  // namespace weir::spi

@@ -121,6 +121,9 @@ class StreamState {
   /// Hand everything submitted so far to the device.
   void flush();
 
+  /// Return whether StoreOps can be put here, provided that DeviceState::reach_host returned true for their memory.
+  [[nodiscard]] virtual bool stores_natively() const noexcept { return false; }
+
   /// Return whether the driver has `value` already.
   bool submitted(std::uint64_t value) const noexcept { return submitted_.load(std::memory_order_acquire) >= value; }
   /// Block until the driver has `value`. Returns false when the timeline is lost.
@@ -186,6 +189,8 @@ class StreamState {
   virtual void do_fill(const FillOp& op, std::uint64_t value) = 0;
   /// Put a region copy on the stream.
   virtual void do_copy_region(const RegionOp& op, std::uint64_t value) = 0;
+  /// Put a store on the stream. Called only when `stores_natively()`.
+  virtual void do_store(const StoreOp& op, std::uint64_t value);
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);

@@ -173,6 +173,7 @@ class Link : public std::enable_shared_from_this<Link> {
   enum class Came { nothing, packet, large_packet, shortage, end };
   void read(Lock& lock, Reads reads) noexcept;
   [[nodiscard]] int read_some() noexcept;
+  [[nodiscard]] int read_soon(std::chrono::nanoseconds within) noexcept;
   [[nodiscard]] Came read_packet() noexcept;
   void begin_packet(const Arrival& arrival) noexcept;
   void watch_again(Lock& lock) noexcept;
@@ -216,7 +217,8 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<ToldOf> told_now_;        // for the first time, in the packet
   std::size_t retired_now_ = 0;
   bool greets_now_ = false, leaves_now_ = false, tells_page_now_ = false;
-  std::optional<SentPoints> points_;  // made for the first stream that the peer has to wait for
+  std::shared_ptr<SentPoints> points_;  // from the first stream on that the peer has to wait for
+  bool told_page_ = false;              // the peer has its file
 
   std::mutex state_;
   std::condition_variable changed_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,6 +24,10 @@ constexpr std::uint32_t most_window = 65536;
 // How much a call reads after its time limit, in small packets: as many as a socket holds unless somebody enlarged it.
 // A large packet takes as much room there as so many small ones, and much longer to read.
 constexpr int most_late = 1024, large = 64;
+
+// To be woken by the kernel takes 5 microseconds and more. So a call that waits for something to read looks again and
+// again for so long before it sleeps.
+constexpr std::chrono::microseconds eager{20};
 
 constexpr char channel_name[] = "ipc::Channel";
 
@@ -50,7 +55,7 @@ void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
   }
   if (reads) reading_ = true;
   lock.unlock();
-  int read = reads ? read_some() : 0;  // costs less than to ask first
+  int read = reads ? read_soon(for_room_in_socket || deadline.over() ? Clock::duration::zero() : eager) : 0;
   bool changed = read != 0;
   if (!changed) {
     std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
@@ -109,6 +114,14 @@ void Link::read(Lock& lock, Reads reads) noexcept {
   lock.lock();
   reading_ = false;
   changed_.notify_all();
+}
+
+// Read what comes within that time, as read_some() does. The caller has set reading_.
+int Link::read_soon(std::chrono::nanoseconds within) noexcept {
+  int read = read_some();  // costs less than to ask first
+  if (read != 0 || within.count() == 0) return read;
+  for (const auto end = Clock::now() + within; read == 0 && Clock::now() < end;) read = read_some();
+  return read;
 }
 
 // Read a packet, and what comes behind a large one: the peer fills packets when it has much to send, and then it may

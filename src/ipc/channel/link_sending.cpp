@@ -12,6 +12,7 @@
 #include "ipc/exporting.hpp"
 #include "ipc/one_user.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/peer.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -215,9 +216,9 @@ std::size_t Link::compose(Lock& lock, std::span<const Placed> buffers, bool wait
 
 // Return the present point of the stream. The peer has to be told of the page before the first one.
 PagePoint Link::record(const Stream& stream) {
-  if (!points_) points_.emplace();
+  if (!points_) points_ = SentPoints::of(user_of(socket_.get()).value_or(static_cast<uid_t>(-1)));
   const PagePoint point = points_->record(stream);
-  if (!points_->is_told()) {
+  if (!told_page_) {
     files_.push_back(points_->file());
     tells_page_now_ = true;
   }
@@ -246,7 +247,7 @@ void Link::sent() noexcept {
   borrower_.told();
   retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(std::min(retired_now_, retired_.size())));
   to_greet_ = to_greet_ && !greets_now_;
-  if (tells_page_now_) points_->told();
+  told_page_ = told_page_ || tells_page_now_;
   told_closed_ = told_closed_ || leaves_now_;
   full_ = false;
 }

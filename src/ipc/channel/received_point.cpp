@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/fine_sleeps.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/remote_point.hpp"
 #include "weir/error.hpp"
@@ -14,8 +15,14 @@ namespace {
 
 using State = PeerPage::State;
 
-// The peer wakes whoever sleeps, unless a device of the peer's has written the word, or the peer is gone.
-constexpr std::chrono::milliseconds longest_sleep{10};
+using std::chrono::nanoseconds;
+
+// Nobody wakes a sleeper at once if a device of the peer's writes the word, or if the peer is gone. So whoever waits
+// looks all the time at first, and then sleeps for a part of the time that it has waited. This is as long as a sleep
+// may be, and as long as nobody asks about the peer.
+constexpr nanoseconds longest_sleep = std::chrono::milliseconds{10};
+constexpr nanoseconds eager = std::chrono::microseconds{20}, shortest_sleep = std::chrono::microseconds{2};
+constexpr int part = 32;
 
 [[noreturn]] void fail(State state) {
   throw Error(Errc::peer_gone,
@@ -43,8 +50,14 @@ class PeerPoint final : public RemotePoint {
 
  private:
   bool is_reached() override { return check(*page_, point_, link_); }
-  void sleep(std::chrono::nanoseconds most) override {
-    page_->sleep(point_, std::min<std::chrono::nanoseconds>(most, longest_sleep));
+  void sleep(nanoseconds waited, nanoseconds most) override {
+    most = std::min(most, longest_sleep);
+    const FineSleeps fine;
+    const auto begin = Clock::now();
+    for (nanoseconds slept{0}; slept < most && page_->look(point_) == State::pending; slept = Clock::now() - begin) {
+      const auto sofar = waited + slept;
+      if (sofar >= eager) page_->sleep(point_, std::min(most - slept, std::max(shortest_sleep, sofar / part)));
+    }
   }
 
   const std::shared_ptr<const PeerPage> page_;
@@ -54,12 +67,21 @@ class PeerPoint final : public RemotePoint {
 
 }  // namespace
 
+// Have a look for as long as it takes to make a stream wait. Returns whether the point has been reached.
+bool ReceivedPoint::comes_soon() const {
+  for (const auto end = Clock::now() + std::chrono::microseconds{10}; Clock::now() < end;) {
+    if (page_->look(point_) != State::pending) return check(*page_, point_, link_);
+  }
+  return false;
+}
+
 void ReceivedPoint::order(const Stream& stream) {
   if (refusal_) std::rethrow_exception(refusal_);
   if (check(*page_, point_, link_)) return;
   Event event;
   {
     const std::scoped_lock lock(making_);
+    if (!event_.timeline() && comes_soon()) return;
     if (!event_.timeline()) event_ = make_point<PeerPoint>(page_, point_, link_);
     event = event_;
   }

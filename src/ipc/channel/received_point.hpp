@@ -27,6 +27,8 @@ class ReceivedPoint {
   void order(const Stream& stream);
 
  private:
+  [[nodiscard]] bool comes_soon() const;
+
   const std::shared_ptr<const PeerPage> page_;
   const std::exception_ptr refusal_;  // null if there is a page
   const PagePoint point_;

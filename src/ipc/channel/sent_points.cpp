@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/channel/sent_points.hpp"
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
+#include "base/forks.hpp"
+#include "base/never_ends.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
+#include "weir/spi/waiter.hpp"
 
 namespace weir::detail::channel {
 namespace {
 
-/// What stands on a stream for a point. If it ends before it was kept, the stream is lost.
+/// The pages of this process, by the user whose processes see them. Whoever forks leaves them to the parent.
+struct Pages {
+  sync::Mutex mutex;
+  std::map<uid_t, std::vector<std::weak_ptr<SentPoints>>> of;
+  std::uint32_t process = 0;
+};
+
+Pages& pages() { return never_ends<Pages>(); }
+
+const ForkStep pages_step(13, [](spi::ForkMoment moment) noexcept { hold_across_fork(pages().mutex, moment); });
+
+/// What stands on a stream for a point that the host reaches. If it ends before it was kept, the stream is lost.
 class Pledge {
  public:
   Pledge(std::shared_ptr<OwnPage> page, PagePoint point) noexcept : page_(std::move(page)), point_(point) {}
@@ -30,29 +47,94 @@ class Pledge {
   const PagePoint point_;
 };
 
-}  // namespace
-
-PagePoint SentPoints::record(const Stream& stream) {
-  auto& timeline = stream.state();
-  const auto word = words_.of(timeline.id(), [&](PagePoint point) { return page_->reached(point); });
-  if (!word)
-    throw Error(Errc::unsupported,
-                "ipc::Channel::send: " + std::to_string(page_words) +
-                    " other streams have work that the peer waits for, or were lost with such work, "
-                    "which is as many as a connection has words for; synchronize one that has work, or "
-                    "use another channel");
-  if (!timeline.has_work_from_outside()) {
-    if (const auto given = words_.given(*word, timeline.issued())) return *given;
-  }
-  const PagePoint point = words_.next(*word);
-  const auto pledge = std::make_shared<Pledge>(page_, point);
+std::uint64_t put_pledge(spi::StreamState& timeline, const std::shared_ptr<OwnPage>& page, PagePoint point) {
+  const auto pledge = std::make_shared<Pledge>(page, point);
   try {
-    words_.give(*word, timeline.put_promise({[pledge] { pledge->keep(); }}));
+    return timeline.put_promise({[pledge] { pledge->keep(); }});
   } catch (...) {
     pledge->cancel();
     throw;
   }
+}
+
+/// What waits on a timeline until the device has reached a point, or never will.
+class Stored final : public spi::Waiter {
+ public:
+  Stored(std::shared_ptr<OwnPage> page, PagePoint point) noexcept : page_(std::move(page)), point_(point) {}
+  static void passed(Waiter& self, spi::InHand& /*others*/) noexcept {
+    const std::unique_ptr<Stored> over(static_cast<Stored*>(&self));
+    over->page_->settle(over->point_);
+  }
+
+ private:
+  const std::shared_ptr<OwnPage> page_;
+  const PagePoint point_;
+};
+
+std::uint64_t put_store(spi::StreamState& timeline, const std::shared_ptr<OwnPage>& page, PagePoint point) {
+  auto stored = std::make_unique<Stored>(page, point);
+  const auto value = timeline.put(spi::StoreOp{page->words() + point.word, point.value});
+  Stored* const waiter = stored.release();
+  if (!timeline.after(value, *waiter, &Stored::passed, true)) {
+    stored.reset(waiter);
+    page->settle(point);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::shared_ptr<SentPoints> SentPoints::of(uid_t user) {
+  const std::scoped_lock lock(pages().mutex);
+  if (std::exchange(pages().process, fork_generation) != fork_generation) pages().of.clear();
+  auto& all = pages().of[user];
+  std::erase_if(all, [](const auto& page) { return page.expired(); });
+  for (const auto& known : all) {
+    if (auto page = known.lock(); page && page->has_room()) return page;
+  }
+  auto page = std::make_shared<SentPoints>();
+  all.push_back(page);
+  return page;
+}
+
+// Words of streams that were lost with such work serve nobody any more.
+bool SentPoints::has_room() {
+  constexpr std::size_t many = page_words / 8 * 7;
+  const std::scoped_lock lock(mutex_);
+  return words_.waited_for([&](PagePoint point) { return page_->reached(point); }) <= many;
+}
+
+PagePoint SentPoints::record(const Stream& stream) {
+  auto& timeline = stream.state();
+  const std::scoped_lock lock(mutex_);
+  const auto word = words_.of(timeline.id(), [&](PagePoint point) { return page_->reached(point); });
+  if (!word)
+    throw Error(
+        Errc::unsupported,
+        "ipc::Channel::send: " + std::to_string(page_words) +
+            " other streams have work that the peer waits for, or were lost with such work, which is as many as a "
+            "page has words for; synchronize one that has work, or use another channel");
+  if (!timeline.has_work_from_outside()) {
+    if (const auto given = words_.given(*word, timeline.issued())) return *given;
+  }
+  const PagePoint point = words_.next(*word);
+  const bool stores = timeline.stores_natively() && let_write(timeline.device());
+  words_.give(*word, stores ? put_store(timeline, page_, point) : put_pledge(timeline, page_, point));
   return point;
+}
+
+// Return whether devices of this backend write the page.
+bool SentPoints::let_write(spi::DeviceState& device) {
+  const auto has = [&](const auto& list) { return std::ranges::find(list, device.backend) != list.end(); };
+  if (has(asked_)) return has(writers_);
+  asked_.reserve(asked_.size() + 1);
+  writers_.reserve(writers_.size() + 1);
+  const bool reaches = device.reach_host(page_->words(), page_bytes);
+  asked_.push_back(device.backend);
+  if (!reaches) return false;
+  writers_.push_back(device.backend);
+  for_good_ = shared_from_this();
+  return true;
 }
 
 }  // namespace weir::detail::channel

@@ -1,35 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The points of this process's streams that a peer waits for.
+// The points of this process's streams that peers wait for.
+
+#include <sys/types.h>
 
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "ipc/channel/words.hpp"
 #include "ipc/timeline_page.hpp"
 #include "weir/spi/unique_fd.hpp"
 #include "weir/stream.hpp"
 
+namespace weir::spi {
+struct Backend;
+}
+
 namespace weir::detail::channel {
 
-/// The page of one end of a connection. One thread at a time may call it.
-class SentPoints {
+/// A page that the peers of one user see, all of them as long as it has room: what devices can write stays for good, so
+/// there should be little of it. Thread-safe.
+class SentPoints : public std::enable_shared_from_this<SentPoints> {
  public:
-  /// Throws when the system has no file or no memory for a page.
-  SentPoints() : page_(std::make_shared<OwnPage>()) {}
+  /// Return a page for a peer of `user`. It is made if all that there are have many words that somebody waits for.
+  /// Throws when the system has no file or no memory for it.
+  [[nodiscard]] static std::shared_ptr<SentPoints> of(uid_t user);
 
   /// Return a point that is reached when everything is complete that was put on `stream` so far. It is given up when
   /// the stream is lost before that. Throws unsupported when page_words other streams have points that were not
   /// reached.
   [[nodiscard]] PagePoint record(const Stream& stream);
-  /// Return a copy of the page's file, until it is told().
-  [[nodiscard]] spi::UniqueFd file() { return page_->file().duplicate(); }
-  /// Say that the peer has the file.
-  void told() noexcept { page_->file().reset(); }
-  [[nodiscard]] bool is_told() const noexcept { return !page_->file(); }  ///< whether the peer has it
+  /// Return a copy of the page's file.
+  [[nodiscard]] spi::UniqueFd file() const { return page_->file().duplicate(); }
 
  private:
-  const std::shared_ptr<OwnPage> page_;  // also kept by what stands on the streams
+  [[nodiscard]] bool has_room();
+  bool let_write(spi::DeviceState& device);
+
+  const std::shared_ptr<OwnPage> page_ = std::make_shared<OwnPage>();  // also kept by what stands on the streams
+  std::mutex mutex_;  // also while something is put on a stream, so that the values of a word come in order
   Words words_;
+  std::vector<const spi::Backend*> asked_, writers_;  // those whose devices write the page are in both
+  std::shared_ptr<SentPoints> for_good_;              // itself, if there are writers
 };
 
 }  // namespace weir::detail::channel

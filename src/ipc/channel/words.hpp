@@ -3,6 +3,7 @@
 // Which word of a timeline page stands for which stream, and which values of it were given out. Knows neither files nor
 // clocks.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,13 @@ class Words {
     word.stream = stream;
     word.position = 0;
     return free;
+  }
+  /// Return how many words have points that were not reached.
+  template <class Reached>
+  [[nodiscard]] std::size_t waited_for(const Reached& reached) const {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < words_.size(); ++i) count += !reached(PagePoint{i, words_[i].given});
+    return count;
   }
   /// Return the point that follows those that were given of the word.
   [[nodiscard]] PagePoint next(std::uint32_t word) const noexcept { return {word, words_[word].given + 1}; }

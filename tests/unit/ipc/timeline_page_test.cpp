@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -84,9 +85,12 @@ TEST(TimelinePage, WakesThoseWhoSleep) {
   constexpr std::chrono::hours hour{1};
   constexpr std::chrono::milliseconds some{10};  // what is given up may be missed
   const Thread first(until({1, 2}, hour)), second(until({1, 1}, hour)), other(until({2, 1}, some));
+  const Thread device(until({3, 1}, hour));
   own.reach({1, 1});
   own.reach({1, 2});
   own.give_up(2);
+  std::atomic_ref(own.words()[3]).store(1, std::memory_order_release);
+  own.settle({3, 1});
 }
 
 TEST(TimelinePage, ASleepEnds) {
@@ -149,14 +153,26 @@ TEST(TimelinePage, IsAMemfd) {
   EXPECT_ERROR(PeerPage(UniqueFd{}), Errc::corrupt_descriptor, "not a memfd");
 }
 
-TEST(TimelinePage, KeepsNoFile) {
-  const auto has_file = [] { return describe_fds().find("weir timeline") != std::string::npos; };
+TEST(TimelinePage, IsReadWithoutAFile) {
   OwnPage own;
-  EXPECT_TRUE(has_file());
-  const PeerPage peer(std::move(own.file()));
-  EXPECT_FALSE(has_file());
+  const auto files = open_fds();
+  const PeerPage peer(own.file().duplicate());
+  EXPECT_FDS(files);
   own.reach({1, 1});
   EXPECT_EQ(peer.look({1, 1}), State::reached);
+}
+
+// What a device does that writes its words: it wakes nobody, and says nothing when it stops.
+TEST(TimelinePage, SettlesWhatADeviceWrote) {
+  OwnPage own;
+  const PeerPage peer(own.file().duplicate());
+  own.words()[4] = 3;
+  own.settle({4, 3});
+  EXPECT_EQ(peer.look({4, 3}), State::reached);
+  EXPECT_EQ(peer.look({4, 4}), State::pending);
+  own.settle({4, 5});
+  EXPECT_EQ(peer.look({4, 3}), State::reached);
+  EXPECT_EQ(peer.look({4, 4}), State::given_up);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ class FakeStream final : public spi::StreamState {
   struct Behaviour {
     bool calls_natively = false;
     bool waits_natively = false;
+    bool stores_natively = false;
     bool foreign = false;
     std::function<void()> on_end = {};
     std::function<void()> on_waits_natively = {};
@@ -35,6 +36,11 @@ class FakeStream final : public spi::StreamState {
   std::vector<std::string> log() {
     const std::lock_guard lock(mutex_);
     return log_;
+  }
+  /// Return the stores that were submitted so far. Nobody carries them out.
+  std::vector<spi::StoreOp> stores() {
+    const std::lock_guard lock(mutex_);
+    return stores_;
   }
   /// Block until the log has `count` lines.
   void await_lines(std::size_t count) {
@@ -93,6 +99,11 @@ class FakeStream final : public spi::StreamState {
     submit(line("call", value));
     std::exchange(function, nullptr)();
   }
+  void do_store(const spi::StoreOp& op, std::uint64_t value) override {
+    submit(line("store", value));
+    const std::lock_guard lock(mutex_);
+    stores_.push_back(op);
+  }
   void do_wait(spi::StreamState&, std::uint64_t wanted, std::uint64_t) override { submit(line("wait", wanted)); }
   void do_mark(std::uint64_t value) override {
     if (behaviour.on_mark) behaviour.on_mark();
@@ -120,6 +131,7 @@ class FakeStream final : public spi::StreamState {
   }
 
   bool calls_natively() const noexcept override { return behaviour.calls_natively; }
+  bool stores_natively() const noexcept override { return behaviour.stores_natively; }
   bool waits_natively(const spi::StreamState& other) const noexcept override {
     if (behaviour.on_waits_natively) behaviour.on_waits_natively();
     [[maybe_unused]] const volatile auto id = other.id();  // real ones look at it, too
@@ -130,6 +142,7 @@ class FakeStream final : public spi::StreamState {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> log_;
+  std::vector<spi::StoreOp> stores_;
   std::uint64_t finished_ = 0;
   std::exception_ptr broken_;  // made beforehand: it is thrown where there is no memory, too
   std::atomic<int> refuse_{0};  // counts down to the submission that throws

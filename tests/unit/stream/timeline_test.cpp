@@ -381,6 +381,7 @@ class Boasting final : public spi::StreamState {
   WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds) override { return WaitStatus::ready; }
   bool calls_natively() const noexcept override { return true; }
   bool waits_natively(const StreamState&) const noexcept override { return true; }
+  bool stores_natively() const noexcept override { return true; }
 };
 
 TEST(StreamState, ABackendThatPromisesMoreThanItHasIsNamed) {
@@ -390,6 +391,8 @@ TEST(StreamState, ABackendThatPromisesMoreThanItHasIsNamed) {
   EXPECT_ERROR(s->put(FakeStream::call([] { ADD_FAILURE() << "was refused"; })), Errc::unsupported,
                "has no native host calls");
   EXPECT_ERROR(s->put(other->wait_op(1)), Errc::unsupported, "has no native waits");
+  std::uint64_t word = 0;
+  EXPECT_ERROR(s->put(spi::StoreOp{&word, 1}), Errc::unsupported, "does not write words of the host's memory");
   EXPECT_FALSE(s->lost()) << "nothing was put";
   EXPECT_EQ(s->wait_for(s->put(FakeStream::fill()), -1ns), WaitStatus::ready);
 }

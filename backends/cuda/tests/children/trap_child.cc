@@ -19,6 +19,7 @@
 #include "sink.hpp"
 #include "spawn.hpp"
 #include "weir/buffer.hpp"
+#include "weir/channel.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/error.hpp"
 #include "weir/host.hpp"
@@ -60,18 +61,20 @@ void expect(bool holds, const std::string& what) {
   if (!holds) say("failed " + std::string(step) + ": " + what);
 }
 
-/// Comes back with device_lost.
-void expect_lost(const char* what, const std::function<void()>& call) {
+/// Comes back with that error.
+void expect_error(Errc code, const char* what, const std::function<void()>& call) {
   at(what);
   try {
     call();
     expect(false, "nothing was thrown");
   } catch (const Error& error) {
-    expect(error.code() == Errc::device_lost, error.what());
+    expect(error.code() == code, error.what());
   } catch (const std::exception& error) {
     expect(false, error.what());
   }
 }
+
+void expect_lost(const char* what, const std::function<void()>& call) { expect_error(Errc::device_lost, what, call); }
 
 void launch_trap(CUstream stream) {
   const Current current(primary());
@@ -132,6 +135,11 @@ int run() {
   own.synchronize();
   borrowed.synchronize();
 
+  auto [one, other] = ipc::Channel::make_sockets();
+  ipc::Channel here(std::move(one)), there(std::move(other));
+  const Buffer shared = cuda::make_vmm_resource(gpu, {.exportable = true})->allocate(5000, own);
+  bool sent = false;
+
   at("the launch");
   launch_trap(cuda::native(own));
   auto promise = std::make_shared<std::promise<void>>();
@@ -140,6 +148,8 @@ int run() {
   bool host_waits = false;
   // The device may have stopped before any of this is put.
   try {
+    here.send(shared, own);
+    sent = true;
     own.call([promise = std::move(promise)] { promise->set_value(); });
     for (Held& each : all) each.buffers[0].fill(std::uint8_t{2}, own);
     last = own.record();
@@ -160,6 +170,13 @@ int run() {
   }
   if (host_waits) {
     expect_lost("Stream::synchronize of a stream of the host that waits for it", [&] { host.synchronize(); });
+  }
+  if (sent) {
+    expect_error(Errc::peer_gone, "a peer's stream that waits for what was sent", [&] {
+      const Stream waiting(host_device());
+      const Buffer received = there.receive(waiting).buffer;
+      waiting.synchronize();
+    });
   }
   at("the end of what a host function owns");
   try {

@@ -54,6 +54,21 @@ CUresult CUDAAPI cuStreamWaitValue64(CUstream on, CUdeviceptr address, cuuint64_
   return CUDA_SUCCESS;
 }
 
+/// In registered memory, where others look without asking the driver: what they learn by that orders nothing here.
+CUresult CUDAAPI cuStreamWriteValue64(CUstream on, CUdeviceptr address, cuuint64_t value, unsigned int flags) {
+  ENTER_TO_WORK("cuStreamWriteValue64");
+  STREAM(on);
+  const auto memory = memory_at(address);
+  if (address % sizeof value || flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+    return violation(call, "not aligned, or no fence");
+  if (!memory || !memory->registered) return violation(call, hex(address) + " is not registered memory");
+  Job job;
+  job.call = call;
+  job.run = [=](Stream&) { std::atomic_ref(*reinterpret_cast<cuuint64_t*>(address)).store(value); };
+  push(stream, std::move(job));
+  return CUDA_SUCCESS;
+}
+
 /// Functions of different streams run one after the other, which a driver may do. After a fault none is called.
 CUresult CUDAAPI cuLaunchHostFunc(CUstream on, CUhostFn function, void* data) {
   ENTER_TO_WORK("cuLaunchHostFunc");

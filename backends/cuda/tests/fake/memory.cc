@@ -43,7 +43,7 @@ namespace fake {
 Memory::~Memory() {
   if (pages)
     munmap(pages, pages_size);
-  else if (!mapped && address)
+  else if (!mapped && !registered && address)
     give_pages(address, size);
 }
 
@@ -221,6 +221,26 @@ CUresult CUDAAPI cuMemFreeHost(void* memory) {
   ENTER_IN_CONTEXT("cuMemFreeHost");
   UNSAFE();
   return release(call, reinterpret_cast<CUdeviceptr>(memory), true, lock);
+}
+/// The program's pages stay registered: nothing here ends that.
+CUresult CUDAAPI cuMemHostRegister(void* memory, size_t bytes, unsigned int flags) {
+  ENTER_IN_CONTEXT("cuMemHostRegister");
+  UNSAFE();
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  if (flags != (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP) || address % page || bytes == 0 ||
+      bytes % page)
+    return violation(call, "not whole pages for all contexts and devices");
+  for (std::size_t at = 0; at < bytes; at += page) {
+    if (memory_at(address + at)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  auto pages = std::make_shared<Memory>();
+  pages->address = address;
+  pages->size = bytes;
+  pages->type = CU_MEMORYTYPE_HOST;
+  pages->device = here().current.back()->device;
+  pages->registered = true;
+  world().allocations[address] = std::move(pages);
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned int) {
   ENTER_IN_CONTEXT("cuMemHostGetDevicePointer");

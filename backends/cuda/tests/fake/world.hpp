@@ -59,6 +59,7 @@ struct Memory {
   const Context* context = nullptr;     // whose it is; null: the device's primary one's
   Pool* pool = nullptr;                 // that it is of
   bool mapped = false;                  // a handle's; else with pages of its own
+  bool registered = false;              // the program's own pages
   SharedAllocation* shared = nullptr;   // of a pool that other processes import
   CUexternalMemory external = nullptr;  // of which it is, with these pages
   void* pages = nullptr;

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points of the device's streams that peers wait for: the device writes them into shared memory of the host.
+#include <chrono>
+#include <utility>
+
+#include "alone.hpp"
+#include "modelled_driver.hpp"
+#include "native.hpp"
+#include "sink.hpp"
+#include "weir/channel.hpp"
+#include "weir/host.hpp"
+
+namespace weir::cuda_test {
+namespace {
+
+using namespace std::chrono_literals;
+using ipc::Channel;
+
+class Points : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const KindInfo* vmm = gpu().find(MemoryKind::vmm);
+    if (!vmm || !vmm->exportable) GTEST_SKIP() << "this device exports no memory";
+    buffer_ = cuda::make_vmm_resource(gpu(), {.exportable = true})->allocate(4096, Stream(gpu()));
+  }
+  /// What the peer gets that `stream` sends now, and when its stream may touch that.
+  std::pair<Buffer, Event> hand_over(const Stream& stream) {
+    here_.send(buffer_, stream);
+    const Stream waiting(host_device());
+    Buffer received = there_.receive(waiting).buffer;
+    return {std::move(received), waiting.record()};
+  }
+  static std::size_t host_functions() {
+    const auto calls = test::find_in_model("fake_cuda_calls");
+    return calls ? reinterpret_cast<std::size_t (*)(const char*)>(calls)("cuLaunchHostFunc") : 0;
+  }
+
+  std::pair<spi::UniqueFd, spi::UniqueFd> sockets_ = Channel::make_sockets();
+  Channel here_{std::move(sockets_.first)}, there_{std::move(sockets_.second)};
+  Buffer buffer_;
+};
+
+TEST_F(Points, AreReachedBehindTheWork) {
+  const auto before = host_functions();
+  const Stream stream(gpu());
+  for (int round = 0; round < 20; ++round) {
+    Busy busy(cuda::native(stream));
+    const auto [received, ready] = hand_over(stream);
+    EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
+    busy.release();
+    ready.wait();
+  }
+  EXPECT_EQ(host_functions(), before) << "the device itself writes them";
+}
+
+TEST_F(Points, OfStreamsOfTheApplication) {
+  NativeStream native;
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  Busy busy(native.get());
+  const auto [received, ready] = hand_over(stream);
+  EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
+  busy.release();
+  ready.wait();
+}
+
+TEST_F(Points, OfAnotherContext) {
+  const OtherContext other;
+  NativeStream native(other.get());
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  const auto [received, ready] = hand_over(stream);
+  ready.wait();
+  stream.synchronize();
+}
+
+TEST_F(Points, OfEveryDevice) {
+  for (const Device& device : devices()) {
+    if (device.backend() != "cuda") continue;
+    const Stream stream(device);
+    buffer_ = cuda::make_vmm_resource(device, {.exportable = true})->allocate(4096, stream);
+    buffer_.fill(std::byte{1}, stream);
+    const auto [received, ready] = hand_over(stream);
+    ready.wait();
+  }
+}
+
+TEST_F(Points, SpoilNoCapture) {
+  const Current current(primary());
+  const NativeStream captured;
+  const Stream stream(gpu());
+  CUgraph graph = nullptr;
+  ASSERT_CU(api().StreamBeginCapture(captured.get(), CU_STREAM_CAPTURE_MODE_GLOBAL));
+  const auto [received, ready] = hand_over(stream);
+  ready.wait();
+  ASSERT_CU(api().StreamEndCapture(captured.get(), &graph));
+  EXPECT_CU(api().GraphDestroy(graph));
+}
+
+class DISABLED_AlonePoints : public Points {};  // run by the test below, with an environment
+
+TEST_F(DISABLED_AlonePoints, ByHostFunctions) {
+  const auto before = host_functions();
+  const Stream stream(gpu());
+  Busy busy(cuda::native(stream));
+  const auto [received, ready] = hand_over(stream);
+  EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
+  busy.release();
+  ready.wait();
+  EXPECT_GT(host_functions(), before);
+}
+
+TEST_F(DISABLED_AlonePoints, AfterARefusal) {
+  reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"))(
+      "cuMemHostRegister", 1, CUDA_ERROR_NOT_SUPPORTED);
+  const auto before = host_functions();
+  const Stream stream(gpu());
+  for (int i = 0; i < 2; ++i) {
+    Busy busy(cuda::native(stream));
+    const auto [received, ready] = hand_over(stream);
+    busy.release();
+    ready.wait();
+  }
+  EXPECT_GE(host_functions(), before + 2);
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U) << "the device is asked once";
+  EXPECT_NE((reports[0].where + reports[0].message).find("cuMemHostRegister"), std::string::npos) << reports[0].message;
+}
+
+TEST_F(Points, AreTheHostsWhereTheDeviceCannot) {
+  if (!test::find_in_model("fake_cuda_fail")) GTEST_SKIP() << "real drivers lack nothing on demand";
+  const auto passes = [](const char* test, CUdevice_attribute lacking) {
+    return test::passes_alone(test, {"FAKE_CUDA_LACKS=" + std::to_string(static_cast<int>(lacking))});
+  };
+  EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM));
+  EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED));
+  EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
+  EXPECT_TRUE(test::passes_alone("*AlonePoints.AfterARefusal", {"FAKE_CUDA_LACKS="}));
+}
+
+}  // namespace
+}  // namespace weir::cuda_test
