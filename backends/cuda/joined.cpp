@@ -33,6 +33,7 @@ class Joined final : public GpuSegment {
       auto page = spi::Ref<VmmSegment>::retain(static_cast<VmmSegment*>(each));
       const char* call = "";
       const auto result = map_handle(gpu(), at, page->size, page->mapping.handle(), read_only, call);
+      if (page->imported) refuse_import(gpu(), result, call, page->size);
       check(result, call, page->size, " bytes on ", gpu());
       mapped_.push_back({at, std::move(page)});
       at += each->size;

@@ -52,7 +52,7 @@ CUresult Mapping::create(Gpu& gpu, std::size_t bytes, bool exportable, const cha
   return made == CUDA_SUCCESS ? map(bytes, false, call) : made;
 }
 
-CUresult Mapping::import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call) {
+CUresult Mapping::import(Gpu& gpu, int fd, const char*& call) {
   gpu_ = &gpu;
   call = "cuMemImportFromShareableHandle";
   const auto imported = driver().MemImportFromShareableHandle(
@@ -67,7 +67,7 @@ CUresult Mapping::import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, co
   if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties.location.id != gpu.ordinal) {
     throw Error(Errc::incompatible, "the memory to import is not on device " + gpu.describe());
   }
-  return map(bytes, read_only, call);
+  return CUDA_SUCCESS;
 }
 
 CUresult Mapping::map(std::size_t bytes, bool read_only, const char*& call) {
@@ -101,8 +101,6 @@ bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
   return kind == spi::HandleKind::cuda_vmm_fd && vmm && vmm->exportable;
 }
 
-namespace {
-
 // A descriptor that names something else, or memory of another size, is the sender's mistake. All other failures are
 // the driver's.
 void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_t bytes) {
@@ -116,8 +114,6 @@ void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_
   }
   check(result, call, "import of ", bytes, " bytes on ", gpu);
 }
-
-}  // namespace
 
 // The driver keeps its own reference to the memory. So the descriptor stays weir's to close.
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
@@ -135,12 +131,13 @@ spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request
   const ContextScope scope(gpu.context());
   auto segment = std::make_unique<VmmSegment>(gpu, info, request.size);
   const char* call = "";
-  const auto result = segment->mapping.import(gpu, request.size, request.fd.get(), request.read_only, call);
+  auto result = segment->mapping.import(gpu, request.fd.get(), call);
+  if (result == CUDA_SUCCESS && !request.part) result = segment->mapping.map(request.size, request.read_only, call);
   refuse_import(gpu, result, call, request.size);
   segment->kind = request.memory_kind;
   segment->imported = true;
   segment->read_only = request.read_only;
-  segment->publish();
+  if (!request.part) segment->publish();
   (void)request.fd.trust();
   return segment.release();
 }

@@ -41,16 +41,16 @@ class Mapping {
   CUresult make(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
   /// The same, and map the memory with access for `gpu`.
   CUresult create(Gpu& gpu, std::size_t bytes, bool exportable, const char*& call);
-  /// Map the physical memory that a file descriptor names. On failure, `call` names the function that refused. Throws
+  /// Take the physical memory that a file descriptor names. On failure, `call` names the function that refused. Throws
   /// incompatible when the memory is another device's.
-  CUresult import(Gpu& gpu, std::size_t bytes, int fd, bool read_only, const char*& call);
+  CUresult import(Gpu& gpu, int fd, const char*& call);
+  /// Map the physical memory, all of it. On failure, `call` names the function that refused.
+  CUresult map(std::size_t bytes, bool read_only, const char*& call);
 
   [[nodiscard]] CUdeviceptr address() const noexcept { return address_; }
   [[nodiscard]] CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
 
  private:
-  CUresult map(std::size_t bytes, bool read_only, const char*& call);
-
   Gpu* gpu_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   CUdeviceptr address_ = 0;
@@ -70,6 +70,9 @@ class VmmSegment final : public GpuSegment {
 /// On failure, nothing is mapped, and `call` names the function that refused.
 CUresult map_handle(Gpu& gpu, CUdeviceptr address, std::size_t bytes, CUmemGenericAllocationHandle handle,
                     bool read_only, const char*& call);
+
+/// Throw if `call` refused to take or to map another process's memory of so many bytes.
+void refuse_import(const Gpu& gpu, CUresult result, const char* call, std::size_t bytes);
 
 /// Have the driver free memory that nobody uses any more. True when there was some.
 bool make_room(Gpu& gpu) noexcept;

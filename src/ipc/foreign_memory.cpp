@@ -51,25 +51,36 @@ void check_identity(const WireDescriptor& wire, const spi::DeviceState& device) 
   }
 }
 
-spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file,
-                                 std::size_t bytes) {
-  const spi::ImportRequest request{wire.handle, file, bytes, wire.kind, wire.read_only};
+spi::Ref<spi::Segment> import(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file,
+                              std::size_t bytes, bool part) {
+  const spi::ImportRequest request{wire.handle, file, bytes, wire.kind, wire.read_only, part};
   return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
+}
+
+// Opening takes no new memory of a device. So if a driver runs out of memory, it was asked for more than there is
+// behind the handle.
+template <class Opening>
+spi::Ref<spi::Segment> opened(const Opening& open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    if (error.code() != Errc::out_of_memory || error.code() == std::errc::not_enough_memory) throw;
+    throw Error(Errc::corrupt_descriptor,
+                std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
+  }
 }
 
 spi::Ref<spi::Segment> open_parts(spi::DeviceState& device, const WireDescriptor& wire,
                                   std::span<spi::StrangerFd> files) {
-  const auto join = device.backend->segments->join;
-  if (!join)
-    throw Error(Errc::corrupt_descriptor, "descriptor: memory of " + device.describe() + " never has several parts");
   std::vector<spi::Ref<spi::Segment>> parts;
   std::vector<spi::Segment*> each;
-  for (std::size_t i = 0; i < wire.parts.size(); ++i) {
+  if (!device.backend->segments->join) files = {};  // then joining says so
+  for (std::size_t i = 0; i < files.size(); ++i) {
     spi::StrangerFd file = files[i].duplicate();  // if a later one fails, the caller still has all of them
-    parts.push_back(open_part(device, wire, file, wire.parts[i]));
+    parts.push_back(import(device, wire, file, wire.parts[i], true));
     each.push_back(parts.back().get());
   }
-  return spi::Ref<spi::Segment>::adopt(join(device, each));
+  return join_memory(device, each);
 }
 
 }  // namespace
@@ -81,20 +92,25 @@ spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& prefer
   return device;
 }
 
-// Opening takes no new memory of a device. So if a driver runs out of memory, it was asked for more than there is
-// behind the handle.
 spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
                                    std::span<spi::StrangerFd> files) {
-  try {
-    auto segment = wire.parts.empty() ? open_part(device, wire, files.front(), wire.segment_size)
+  return opened([&] {
+    auto segment = wire.parts.empty() ? import(device, wire, files.front(), wire.segment_size, false)
                                       : open_parts(device, wire, files);
     if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
     return segment;
-  } catch (const Error& error) {
-    if (error.code() != Errc::out_of_memory || error.code() == std::errc::not_enough_memory) throw;
-    throw Error(Errc::corrupt_descriptor,
-                std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
-  }
+  });
+}
+
+spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file) {
+  return opened([&] { return import(device, wire, file, wire.segment_size, true); });
+}
+
+spi::Ref<spi::Segment> join_memory(spi::DeviceState& device, std::span<spi::Segment* const> parts) {
+  const auto join = device.backend->segments->join;
+  if (!join)
+    throw Error(Errc::corrupt_descriptor, "descriptor: memory of " + device.describe() + " never has several parts");
+  return opened([&] { return spi::Ref<spi::Segment>::adopt(join(device, parts)); });
 }
 
 }  // namespace weir::detail

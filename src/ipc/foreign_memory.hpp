@@ -21,4 +21,13 @@ namespace weir::detail {
 [[nodiscard]] spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
                                                  std::span<spi::StrangerFd> files);
 
+/// The same for memory that will be joined, and needs no addresses of its own. It has one file. The device's backend
+/// joins memory.
+[[nodiscard]] spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire,
+                                               spi::StrangerFd& file);
+
+/// Return a segment with the memory of all `parts` of `device`, one behind the other. Throws corrupt_descriptor for
+/// memory that was never made to be joined.
+[[nodiscard]] spi::Ref<spi::Segment> join_memory(spi::DeviceState& device, std::span<spi::Segment* const> parts);
+
 }  // namespace weir::detail

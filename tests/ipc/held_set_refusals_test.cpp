@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "descriptor_fields.hpp"
 #include "expect.hpp"
 #include "holding.hpp"
 #include "time_limits.hpp"
@@ -155,14 +156,14 @@ class HoldRefusals : public testing::Test {
   }
   bool comes_to(std::size_t connections, std::size_t files) const { return test::comes_to(holder, connections, files); }
   /// Commit one tensor as a lying writer does.
-  void commit(const Raw& liar, const Bytes& tensor, const Bytes& descriptor, int file) const {
+  void commit(const Raw& liar, const Bytes& tensor, const Bytes& descriptor, int file, std::uint32_t count = 1) const {
     liar.send(hello(1, 1, "weights"));
     ASSERT_EQ(liar.receive().first, 2U);
-    Bytes segments = message(4, 1, {0xffffffff});
-    segments.insert(segments.end(), descriptor.begin(), descriptor.end());
-    liar.send(segments, {file});
+    Bytes segments = message(4, count, std::vector<std::uint32_t>(count, 0xffffffff));
+    for (std::uint32_t i = 0; i < count; ++i) segments.insert(segments.end(), descriptor.begin(), descriptor.end());
+    liar.send(segments, std::vector<int>(count, file));
     liar.send(tensor);
-    liar.send(message(6, 1, {1, 0}));
+    liar.send(message(6, 1, {count, 0}));
     ASSERT_EQ(liar.receive().first, 7U);
   }
 };
@@ -307,6 +308,8 @@ TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
   refused(OneTensor{.offset = 4000}.packet(), descriptor, file);
   refused(OneTensor{.offset = ~std::uint64_t{0}}.packet(), descriptor, file);
   refused(OneTensor{.size = 0}.packet(), descriptor, file);
+  for (const std::uint64_t size : {std::uint64_t{4097}, ~std::uint64_t{0}, std::uint64_t{1} << 63U})
+    refused(OneTensor{.size = size}.packet(), descriptor, file);
   refused(OneTensor{.byte_offset = 1}.packet(), descriptor, file);
   refused(OneTensor{.extent = 101}.packet(), descriptor, file);
   refused(OneTensor{.extent = -1}.packet(), descriptor, file);
@@ -319,6 +322,30 @@ TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
   refused(OneTensor{}.packet(), part, genuine.fds()[0].get());  // not of a whole segment
   refused(OneTensor{}.packet(), descriptor, 0);                 // no memory
   EXPECT_TRUE(comes_to(0, 1));
+}
+
+TEST_F(HoldRefusals, AReaderAddsNoSizesThatOverflow) {
+  HolderThread large({.files = 5});
+  const Buffer page = resource->allocate(4096, stream);
+  const auto whole = page.ipc_descriptor(stream);
+  constexpr std::uint64_t quarter = std::uint64_t{1} << 62U;
+  const Bytes described = wire::with(wire::with(whole.bytes(), wire::segment_size, quarter), wire::bytes, quarter);
+  const Raw liar(large.path());
+  commit(liar, OneTensor{.segment = 4}.packet(), described, whole.fds()[0].get(), 5);
+  SetReader reader(large.path(), "weights");
+  EXPECT_ERROR(reader.open(stream, limit), Errc::corrupt_descriptor, "segments of more than 2^64 bytes");
+}
+
+// What one memory holds does not go on in another where none is ever joined.
+TEST_F(HoldRefusals, AReaderJoinsNoMemoryThatIsWhole) {
+  HolderThread large({.files = 5});
+  const Buffer page = resource->allocate(4096, stream);
+  const auto whole = page.ipc_descriptor(stream);
+  const Bytes descriptor(whole.bytes().begin(), whole.bytes().end());
+  const Raw liar(large.path());
+  commit(liar, OneTensor{.offset = 4000}.packet(), descriptor, whole.fds()[0].get(), 2);
+  SetReader reader(large.path(), "weights");
+  EXPECT_ERROR(reader.open(stream, limit), Errc::corrupt_descriptor, "never has several parts");
 }
 
 TEST(HoldPatience, ClientsThatSayNothingKeepNoPlace) {

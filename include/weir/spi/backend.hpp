@@ -86,6 +86,7 @@ struct ImportRequest {
   std::size_t size;        ///< of the whole segment
   MemoryKind memory_kind;  ///< as the exporter named it
   bool read_only = false;  ///< the exporter granted no more
+  bool part = false;       ///< will be joined (SegmentOps::join), and needs no address; a backend may give it one
 };
 
 /// What a driver says of a device's memory.
@@ -118,8 +119,9 @@ struct SegmentOps {
   /// process as they were. Optional.
   Segment* (*import_handle)(DeviceState& device, ImportRequest request) = nullptr;
   /// Make a segment whose addresses hold the memory of all `pages`, one behind the other. Each of them is a whole
-  /// segment of `device`: a page, or what import_handle made of one. The new segment keeps them. On failure, throws and
-  /// leaves nothing behind. Optional; absent = no kind of this backend is both `paged` and exportable.
+  /// segment of `device`: a page, or what import_handle made of one. There may be one alone. The new segment keeps
+  /// them. On failure, throws and leaves nothing behind. Optional; absent = no kind of this backend is both `paged` and
+  /// exportable.
   Segment* (*join)(DeviceState& device, std::span<Segment* const> pages) = nullptr;
   /// Return whether the driver believes what it finds inside the files that name memory, so that a process which has
   /// such a file can crash all others that have it. Such memory goes only between processes of one user. Optional; absent =

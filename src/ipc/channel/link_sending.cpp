@@ -216,7 +216,11 @@ std::size_t Link::compose(Lock& lock, std::span<const Placed> buffers, bool wait
 
 // Return the present point of the stream. The peer has to be told of the page before the first one.
 PagePoint Link::record(const Stream& stream) {
-  if (!points_) points_ = SentPoints::of(user_of(socket_.get()).value_or(static_cast<uid_t>(-1)));
+  if (!points_) {
+    const auto peer = user_of(socket_.get());
+    if (!peer) fail_socket("getsockopt", errno);
+    points_ = SentPoints::of(*peer);
+  }
   const PagePoint point = points_->record(stream);
   if (!told_page_) {
     files_.push_back(points_->file());

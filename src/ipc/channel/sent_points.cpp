@@ -85,16 +85,26 @@ std::uint64_t put_store(spi::StreamState& timeline, const std::shared_ptr<OwnPag
 }  // namespace
 
 std::shared_ptr<SentPoints> SentPoints::of(uid_t user) {
+  std::shared_ptr<SentPoints> page;
+  std::vector<std::shared_ptr<SentPoints>> full;  // both may end here, without the lock
   const std::scoped_lock lock(pages().mutex);
   if (std::exchange(pages().process, fork_generation) != fork_generation) pages().of.clear();
-  auto& all = pages().of[user];
-  std::erase_if(all, [](const auto& page) { return page.expired(); });
-  for (const auto& known : all) {
-    if (auto page = known.lock(); page && page->has_room()) return page;
+  if (const auto known = pages().of.find(user); known != pages().of.end()) {
+    for (const auto& one : known->second) {
+      page = one.lock();
+      if (page && page->has_room()) return page;
+      if (page) full.push_back(std::move(page));
+    }
   }
-  auto page = std::make_shared<SentPoints>();
-  all.push_back(page);
+  page = std::make_shared<SentPoints>();
+  pages().of[user].push_back(page);
   return page;
+}
+
+SentPoints::~SentPoints() {
+  const std::scoped_lock lock(pages().mutex);
+  for (auto& [user, all] : pages().of) std::erase_if(all, [](const auto& page) { return page.expired(); });
+  std::erase_if(pages().of, [](const auto& one) { return one.second.empty(); });
 }
 
 // Words of streams that were lost with such work serve nobody any more.

@@ -27,6 +27,11 @@ class SentPoints : public std::enable_shared_from_this<SentPoints> {
   /// Throws when the system has no file or no memory for it.
   [[nodiscard]] static std::shared_ptr<SentPoints> of(uid_t user);
 
+  SentPoints() = default;  ///< Throws as of() does, which calls this.
+  SentPoints(const SentPoints&) = delete;
+  SentPoints& operator=(const SentPoints&) = delete;
+  ~SentPoints();
+
   /// Return a point that is reached when everything is complete that was put on `stream` so far. It is given up when
   /// the stream is lost before that. Throws unsupported when page_words other streams have points that were not
   /// reached.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/hold/held_memory.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "memory/foreign_resource.hpp"
 #include "memory/resource_of.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/device_state.hpp"
 
@@ -51,7 +53,9 @@ class HeldResource final : public ForeignResource {
 
 }  // namespace
 
-const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred, int holder) {
+std::size_t HeldMemory::size() const { return detail::decode(descriptor_).segment_size; }
+
+const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred, int holder, As as) {
   return memory_.get([&](std::span<spi::StrangerFd> files) {
     WireDescriptor wire = detail::decode(descriptor_);
     if (wire.offset != 0 || wire.size != wire.segment_size || wire.has_ready || wire.has_lease)
@@ -59,8 +63,22 @@ const spi::Ref<spi::Segment>& HeldMemory::open(spi::DeviceState& preferred, int 
     wire.read_only = true;  // whatever was said
     auto& device = device_of(wire, preferred);
     check_one_user("ipc::SetReader", device, holder);
-    return open_memory(device, wire, files);
+    if (as == As::whole || !device.backend->segments->join) return open_memory(device, wire, files);
+    auto part = open_part(device, wire, files.front());
+    is_part_ = true;
+    return part;
   });
+}
+
+const spi::Ref<spi::Segment>& HeldMemory::joined(std::span<spi::Segment* const> parts) {
+  if (joined_ && std::ranges::equal(parts, parts_)) return joined_;
+  spi::DeviceState& device = *parts.front()->device;
+  if (!std::ranges::all_of(parts, [&](const spi::Segment* part) { return part->device == &device; }))
+    violated("a tensor in memory of two devices");
+  std::vector<spi::Segment*> of(parts.begin(), parts.end());
+  joined_ = join_memory(device, parts);
+  parts_ = std::move(of);
+  return joined_;
 }
 
 Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {

@@ -3,7 +3,9 @@
 // Memory that a reader got from a holder.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ipc/hold/messages.hpp"
@@ -15,14 +17,23 @@
 
 namespace weir::detail::hold {
 
+/// Whether memory has addresses of its own, or can only be joined with others'. Some backends make no difference.
+enum class As : std::uint8_t { whole, part };
+
 /// A segment of a set: what was told of it, and the memory once it is open.
 class HeldMemory {
  public:
   HeldMemory(Bytes descriptor, spi::StrangerFd file)
       : descriptor_(descriptor.begin(), descriptor.end()), memory_(one(std::move(file))) {}
-  /// Return the memory, read-only, opened on `preferred` if nobody has opened it yet and that device can. Throws, each
-  /// time, what the opening threw. `holder` is the socket over which it came.
-  [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred, int holder);
+  /// Return how many bytes it has, as it is said.
+  [[nodiscard]] std::size_t size() const;
+  /// Return the memory, read-only, opened on `preferred` and as `as` says if nobody has opened it yet and that device
+  /// can. Throws, each time, what the opening threw. `holder` is the socket over which it came.
+  [[nodiscard]] const spi::Ref<spi::Segment>& open(spi::DeviceState& preferred, int holder, As as);
+  [[nodiscard]] bool is_part() const noexcept { return is_part_; }  ///< whether it has no address of its own
+  /// Return a segment with the memory of all `parts`, of which the first is this one: the same again for the same
+  /// parts. Throws corrupt_descriptor if they cannot be joined.
+  [[nodiscard]] const spi::Ref<spi::Segment>& joined(std::span<spi::Segment* const> parts);
 
  private:
   static std::vector<spi::StrangerFd> one(spi::StrangerFd file) {
@@ -33,6 +44,9 @@ class HeldMemory {
 
   std::vector<std::byte> descriptor_;
   OpenedOnce<spi::Ref<spi::Segment>> memory_;
+  bool is_part_ = false;
+  std::vector<spi::Segment*> parts_;  // which are kept by what they were joined to
+  spi::Ref<spi::Segment> joined_;
 };
 
 /// The file that keeps the memory of a set from being used again; without one where that needs none.

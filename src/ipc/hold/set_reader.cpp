@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <exception>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,11 +9,10 @@
 #include "ipc/hold/held_memory.hpp"
 #include "ipc/hold/reading.hpp"
 #include "ipc/hold/records.hpp"
+#include "ipc/hold/runs.hpp"
 #include "ipc/turns.hpp"
-#include "memory/adopted.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
-#include "weir/spi/backend.hpp"
 #include "weir/spi/stream_state.hpp"
 
 namespace weir::ipc {
@@ -25,74 +22,8 @@ using namespace detail::hold;
 using detail::channel::Deadline;
 using Arrived = Reading<spi::StrangerFd, HeldMemory>::Arrived;
 
-/// Return a segment with the memory of all of these, or nothing if the device makes none.
-spi::Ref<spi::Segment> join(const std::vector<spi::Segment*>& parts) {
-  spi::DeviceState& device = *parts.front()->device;
-  const auto made_by = device.backend->segments->join;
-  const auto same = [&](const spi::Segment* part) { return part->device == &device; };
-  return made_by && std::ranges::all_of(parts, same) ? spi::Ref<spi::Segment>::adopt(made_by(device, parts))
-                                                     : spi::Ref<spi::Segment>();
-}
-
-/// Buffers over the whole segments of a set, made when the first tensor needs them.
-class Segments {
- public:
-  Segments(const Arrived& set, SetLease lease, const Stream& stream, int holder)
-      : set_(set), lease_(std::move(lease)), stream_(stream), holder_(holder), whole_(set.segments.size()) {}
-
-  [[nodiscard]] Buffer part(const Record& record) {
-    if (record.size == 0) return detail::adopt_nothing(stream_.state().device(), stream_);
-    if (record.segment >= whole_.size())
-      violated("segment " + std::to_string(record.segment) + " of " + std::to_string(whole_.size()));
-    const Buffer& first = open(record.segment);
-    if (record.offset > first.size()) refuse(record);
-    const Buffer& whole = record.size <= first.size() - record.offset ? first : joined(record);
-    return whole.slice(record.offset, record.size);
-  }
-
- private:
-  [[noreturn]] void refuse(const Record& record) {
-    violated(std::to_string(record.size) + " bytes at offset " + std::to_string(record.offset) + " of a segment of " +
-             std::to_string(open(record.segment).size()));
-  }
-  const Buffer& open(std::size_t number) {
-    auto& whole = whole_[number];
-    if (!whole) {
-      auto& memory = *set_.segments[number];
-      whole = hold_buffer(memory.open(stream_.state().device(), holder_), stream_, lease_);
-    }
-    return *whole;
-  }
-  // The tensor goes on in the segments that follow.
-  const Buffer& joined(const Record& record) {
-    std::vector<spi::Segment*> parts;
-    std::size_t bytes = 0, last = record.segment;
-    for (;; ++last) {
-      if (last == whole_.size()) refuse(record);
-      const Buffer& part = open(last);
-      parts.push_back(part.location().segment);
-      bytes += part.size();
-      if (record.size <= bytes - record.offset) break;
-    }
-    auto& made = joined_[{record.segment, last}];
-    if (!made) {
-      auto segment = join(parts);
-      if (!segment) refuse(record);
-      made = hold_buffer(std::move(segment), stream_, lease_);
-    }
-    return *made;
-  }
-
-  const Arrived& set_;
-  const SetLease lease_;
-  const Stream& stream_;
-  const int holder_;
-  std::vector<std::optional<Buffer>> whole_;
-  std::map<std::pair<std::size_t, std::size_t>, std::optional<Buffer>> joined_;  // by the first and the last segment
-};
-
-Tensor tensor_of(Record& record, Segments& segments) {
-  Buffer part = segments.part(record);
+Tensor tensor_of(Record& record, Runs& memory) {
+  Buffer part = memory.part(record);
   try {
     return {std::move(part), std::move(record.layout)};
   } catch (const Error& error) {
@@ -109,16 +40,21 @@ HeldSet open_set(Arrived set, const Stream& stream, int holder) {
   }
   HeldSet made;
   made.epoch = set.epoch;
-  Segments segments(set, std::move(lease), stream, holder);
+  Runs memory(set.segments, std::move(lease), stream, holder);
+  std::vector<Record> records;
   for (const Packet& packet : set.tensors) {
     const Message message = detail::hold::decode(packet);
     read_records(std::get<detail::hold::Tensors>(message), [&](Record&& record) {
-      Tensor tensor = tensor_of(record, segments);
-      const auto hint = made.tensors.end();  // writers sort them by name
-      const std::size_t before = made.tensors.size();
-      made.tensors.emplace_hint(hint, std::string(record.name), std::move(tensor));
-      if (made.tensors.size() == before) violated("two tensors '" + std::string(record.name) + "'");
+      memory.connect(record);
+      records.push_back(std::move(record));
     });
+  }
+  for (Record& record : records) {
+    Tensor tensor = tensor_of(record, memory);
+    const auto hint = made.tensors.end();  // writers sort them by name
+    const std::size_t before = made.tensors.size();
+    made.tensors.emplace_hint(hint, std::string(record.name), std::move(tensor));
+    if (made.tensors.size() == before) violated("two tensors '" + std::string(record.name) + "'");
   }
   return made;
 }

@@ -138,6 +138,8 @@ int run() {
   auto [one, other] = ipc::Channel::make_sockets();
   ipc::Channel here(std::move(one)), there(std::move(other));
   const Buffer shared = cuda::make_vmm_resource(gpu, {.exportable = true})->allocate(5000, own);
+  here.send(shared, own);
+  { const Buffer opened = there.receive(host).buffer; }  // which a device that has stopped would refuse
   bool sent = false;
 
   at("the launch");
