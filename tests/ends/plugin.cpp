@@ -67,6 +67,7 @@ extern "C" int plugin_connect() noexcept try {
   return 2;
 }
 
+#if !WEIR_IN_EXECUTABLE  // whose library exports none of this
 /// Has a stranger's file, which a thread of the library closes. Uses no device.
 extern "C" int plugin_drop_a_file() noexcept {
   int ends[2];
@@ -75,6 +76,7 @@ extern "C" int plugin_drop_a_file() noexcept {
   const weir::spi::StrangerFd file{weir::spi::UniqueFd(ends[0])};
   return 0;
 }
+#endif
 
 /// Leaves work behind, held back until a byte comes from `input`; then a byte goes to `output`. Closes both.
 extern "C" int plugin_leave_work(const char* device, int input, int output) noexcept try {

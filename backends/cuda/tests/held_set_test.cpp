@@ -32,6 +32,7 @@ class CudaHeldSets : public CudaTest {
     if (IsSkipped() || HasFatalFailure()) return;
     calls_ = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
     if (!calls_) GTEST_SKIP() << "real drivers do not count their calls";
+    stream_ = Stream(gpu());
     std::filesystem::create_directory(folder_);
     holder_.emplace(path_);
     thread_.emplace([this] { holder_->run(); });
@@ -68,7 +69,7 @@ class CudaHeldSets : public CudaTest {
       std::filesystem::path(testing::TempDir()) / ("weir-cuda-" + std::to_string(::getpid()));
   const std::string path_ = folder_ / "holder";
   std::size_t (*calls_)(const char*) = nullptr;
-  const Stream stream_{gpu()};
+  Stream stream_{host_device()};  // until there is one of the device
   std::optional<ipc::Holder> holder_;
   std::optional<test::Thread> thread_;
   std::optional<ipc::SetWriter> writer_;
