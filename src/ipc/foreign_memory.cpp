@@ -70,17 +70,24 @@ spi::Ref<spi::Segment> opened(const Opening& open) {
   }
 }
 
+auto joining(const spi::DeviceState& device) {
+  const auto join = device.backend->segments->join;
+  if (!join)
+    throw Error(Errc::corrupt_descriptor, "descriptor: memory of " + device.describe() + " never has several parts");
+  return join;
+}
+
 spi::Ref<spi::Segment> open_parts(spi::DeviceState& device, const WireDescriptor& wire,
                                   std::span<spi::StrangerFd> files) {
+  const auto join = joining(device);
   std::vector<spi::Ref<spi::Segment>> parts;
   std::vector<spi::Segment*> each;
-  if (!device.backend->segments->join) files = {};  // then joining says so
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  for (std::size_t i = 0; i < wire.parts.size(); ++i) {
     spi::StrangerFd file = files[i].duplicate();  // if a later one fails, the caller still has all of them
     parts.push_back(import(device, wire, file, wire.parts[i], true));
     each.push_back(parts.back().get());
   }
-  return join_memory(device, each);
+  return spi::Ref<spi::Segment>::adopt(join(device, each));
 }
 
 }  // namespace
@@ -107,10 +114,7 @@ spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor&
 }
 
 spi::Ref<spi::Segment> join_memory(spi::DeviceState& device, std::span<spi::Segment* const> parts) {
-  const auto join = device.backend->segments->join;
-  if (!join)
-    throw Error(Errc::corrupt_descriptor, "descriptor: memory of " + device.describe() + " never has several parts");
-  return opened([&] { return spi::Ref<spi::Segment>::adopt(join(device, parts)); });
+  return opened([&] { return spi::Ref<spi::Segment>::adopt(joining(device)(device, parts)); });
 }
 
 }  // namespace weir::detail

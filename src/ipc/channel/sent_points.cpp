@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/forks.hpp"
 #include "base/never_ends.hpp"
+#include "base/thrown_by.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -114,37 +116,59 @@ bool SentPoints::has_room() {
   return words_.waited_for([&](PagePoint point) { return page_->reached(point); }) <= many;
 }
 
+// The values of a word are put on the stream in their order, so one thread at a time puts one there.
 PagePoint SentPoints::record(const Stream& stream) {
   auto& timeline = stream.state();
-  const std::scoped_lock lock(mutex_);
-  const auto word = words_.of(timeline.id(), [&](PagePoint point) { return page_->reached(point); });
-  if (!word)
-    throw Error(
-        Errc::unsupported,
-        "ipc::Channel::send: " + std::to_string(page_words) +
-            " other streams have work that the peer waits for, or were lost with such work, which is as many as a "
-            "page has words for; synchronize one that has work, or use another channel");
-  if (!timeline.has_work_from_outside()) {
-    if (const auto given = words_.given(*word, timeline.issued())) return *given;
-  }
-  const PagePoint point = words_.next(*word);
   const bool stores = timeline.stores_natively() && let_write(timeline.device());
-  words_.give(*word, stores ? put_store(timeline, page_, point) : put_pledge(timeline, page_, point));
+  PagePoint point;
+  {
+    std::unique_lock lock(mutex_);
+    for (;; changed_.wait(lock)) {
+      const auto word = words_.of(timeline.id(), [&](PagePoint given) { return page_->reached(given); });
+      if (!word)
+        throw Error(Errc::unsupported,
+                    "ipc::Channel::send: " + std::to_string(page_words) +
+                        " other streams have work that the peer waits for, or were lost with such work, which is as "
+                        "many as a page has words for; synchronize one that has work, or use another channel");
+      if (!timeline.has_work_from_outside()) {
+        if (const auto given = words_.given(*word, timeline.issued())) return *given;
+      }
+      if (!words_.keep(*word)) continue;
+      point = words_.next(*word);
+      break;
+    }
+  }
+  std::optional<std::uint64_t> value;
+  const auto refused =
+      thrown_by([&] { value = stores ? put_store(timeline, page_, point) : put_pledge(timeline, page_, point); });
+  {
+    const std::scoped_lock lock(mutex_);
+    if (value) words_.give(point.word, *value);
+    words_.release(point.word);
+  }
+  changed_.notify_all();
+  if (refused) std::rethrow_exception(refused);
   return point;
 }
 
-// Return whether devices of this backend write the page.
+// Return whether devices of this backend write the page. The host does while another thread asks them.
 bool SentPoints::let_write(spi::DeviceState& device) {
-  const auto has = [&](const auto& list) { return std::ranges::find(list, device.backend) != list.end(); };
-  if (has(asked_)) return has(writers_);
-  asked_.reserve(asked_.size() + 1);
-  writers_.reserve(writers_.size() + 1);
-  const bool reaches = device.reach_host(page_->words(), page_bytes);
-  asked_.push_back(device.backend);
-  if (!reaches) return false;
-  writers_.push_back(device.backend);
-  for_good_ = shared_from_this();
-  return true;
+  const auto find = [&] { return std::ranges::find(writers_, device.backend, &Writer::backend); };
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = find(); known != writers_.end()) return known->answer == Writer::Answer::yes;
+    writers_.push_back({device.backend, Writer::Answer::awaited});
+  }
+  bool reaches = false;
+  const auto refused = thrown_by([&] { reaches = device.reach_host(page_->words(), page_bytes); });
+  const std::scoped_lock lock(mutex_);
+  if (refused) {
+    writers_.erase(find());
+    std::rethrow_exception(refused);
+  }
+  find()->answer = reaches ? Writer::Answer::yes : Writer::Answer::no;
+  if (reaches) for_good_ = shared_from_this();
+  return reaches;
 }
 
 }  // namespace weir::detail::channel

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -40,14 +42,21 @@ class SentPoints : public std::enable_shared_from_this<SentPoints> {
   [[nodiscard]] spi::UniqueFd file() const { return page_->file().duplicate(); }
 
  private:
+  /// How far it is known whether devices of a backend write the page.
+  struct Writer {
+    const spi::Backend* backend;
+    enum class Answer : std::uint8_t { awaited, no, yes } answer;
+  };
+
   [[nodiscard]] bool has_room();
-  bool let_write(spi::DeviceState& device);
+  [[nodiscard]] bool let_write(spi::DeviceState& device);
 
   const std::shared_ptr<OwnPage> page_ = std::make_shared<OwnPage>();  // also kept by what stands on the streams
-  std::mutex mutex_;  // also while something is put on a stream, so that the values of a word come in order
+  std::mutex mutex_;                 // never while a user's function may be called: to be told of a stream's loss, say
+  std::condition_variable changed_;  // a word is kept no more
   Words words_;
-  std::vector<const spi::Backend*> asked_, writers_;  // those whose devices write the page are in both
-  std::shared_ptr<SentPoints> for_good_;              // itself, if there are writers
+  std::vector<Writer> writers_;
+  std::shared_ptr<SentPoints> for_good_;  // itself, if some device writes the page
 };
 
 }  // namespace weir::detail::channel

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ipc/timeline_page.hpp"
@@ -41,6 +42,10 @@ class Words {
     for (std::uint32_t i = 0; i < words_.size(); ++i) count += !reached(PagePoint{i, words_[i].given});
     return count;
   }
+  /// Keep the word for its stream, whose next point is on its way, until release(). Returns false if it is kept
+  /// already.
+  [[nodiscard]] bool keep(std::uint32_t word) noexcept { return !std::exchange(words_[word].kept, true); }
+  void release(std::uint32_t word) noexcept { words_[word].kept = false; }
   /// Return the point that follows those that were given of the word.
   [[nodiscard]] PagePoint next(std::uint32_t word) const noexcept { return {word, words_[word].given + 1}; }
   /// Say that next() was given, and covers what the stream had up to `position`.
@@ -59,6 +64,7 @@ class Words {
     std::uint64_t stream = 0;    // which had it last; 0 = none
     std::uint64_t given = 0;     // last value
     std::uint64_t position = 0;  // of the stream, that this value covers; 0 = none of this stream
+    bool kept = false;
   };
 
   // A word can go to another stream when all its points have been reached, because that stream's points are the later
@@ -68,7 +74,7 @@ class Words {
     if (words_.size() < count_) return static_cast<std::uint32_t>(words_.size());
     for (std::uint32_t i = 0; i < count_; ++i) {
       const std::uint32_t word = hand_++ % count_;
-      if (reached(PagePoint{word, words_[word].given})) return word;
+      if (!words_[word].kept && reached(PagePoint{word, words_[word].given})) return word;
     }
     return std::nullopt;
   }

@@ -17,7 +17,7 @@
 #include "expect.hpp"
 #include "fds.hpp"
 #include "spawn.hpp"
-#include "threads.hpp"
+#include "waiting.hpp"
 
 namespace weir::test {
 namespace {
@@ -84,8 +84,8 @@ TEST(TimelinePage, WakesThoseWhoSleep) {
   };
   constexpr std::chrono::hours hour{1};
   constexpr std::chrono::milliseconds some{10};  // what is given up may be missed
-  const Thread first(until({1, 2}, hour)), second(until({1, 1}, hour)), other(until({2, 1}, some));
-  const Thread device(until({3, 1}, hour));
+  const Waiting first(until({1, 2}, hour)), second(until({1, 1}, hour)), other(until({2, 1}, some));
+  const Waiting device(until({3, 1}, hour));
   own.reach({1, 1});
   own.reach({1, 2});
   own.give_up(2);

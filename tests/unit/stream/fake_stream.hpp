@@ -30,6 +30,7 @@ class FakeStream final : public spi::StreamState {
     std::function<void()> on_waits_natively = {};
     std::function<void()> on_poll = {};
     std::function<void()> on_mark = {};
+    std::function<void()> on_store = {};
   } behaviour;  // set before use
 
   /// Everything submitted so far: "fill 3", "wait 4", "mark 5", "flush".
@@ -100,6 +101,7 @@ class FakeStream final : public spi::StreamState {
     std::exchange(function, nullptr)();
   }
   void do_store(const spi::StoreOp& op, std::uint64_t value) override {
+    if (behaviour.on_store) behaviour.on_store();
     submit(line("store", value));
     const std::lock_guard lock(mutex_);
     stores_.push_back(op);

@@ -8,16 +8,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "expect.hpp"
-#include "stream/fake_stream.hpp"
 #include "fds.hpp"
 #include "gate.hpp"
 #include "ipc/timeline_page.hpp"
 #include "sink.hpp"
+#include "stream/fake_stream.hpp"
+#include "threads.hpp"
 #include "weir/host.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/device_state.hpp"
@@ -97,6 +99,7 @@ struct WritingDevice final : spi::DeviceState {
   }
   bool reach_host(void* data, std::size_t bytes) override {
     ++asked;
+    if (on_asked) on_asked();
     if (short_of_memory) throw Error(Errc::out_of_memory, "short by hand");
     words = static_cast<std::uint64_t*>(data);
     EXPECT_EQ(bytes, page_bytes);
@@ -106,6 +109,7 @@ struct WritingDevice final : spi::DeviceState {
   std::uint64_t* words = nullptr;
   int asked = 0;
   bool reaches = true, short_of_memory = false;
+  std::function<void()> on_asked;
 };
 
 /// Devices are never destroyed.
@@ -197,6 +201,39 @@ TEST_F(DevicePoints, FailForWantOfMemoryAndComeLater) {
   device_.short_of_memory = false;
   (void)points_->record(stream_);
   EXPECT_EQ(state_->stores().size(), 1U);
+}
+
+// A driver's failure is reported to the user, who may send something else by then.
+TEST_F(DevicePoints, AreGivenWhileADeviceIsAsked) {
+  const Stream other(host_device());
+  const auto record_another = [&] {
+    other.call([] {});
+    EXPECT_NE(points_->record(other), PagePoint{});
+  };
+  device_.on_asked = state_->behaviour.on_store = record_another;
+  (void)points_->record(stream_);
+  EXPECT_EQ(state_->stores().size(), 1U);
+}
+
+TEST_F(DevicePoints, OfSeveralThreadsComeInOrder) {
+  constexpr int threads = 4, each = 200;
+  {
+    std::vector<Thread> all;
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([this] {
+        for (int i = 0; i < each; ++i) {
+          state_->put(FakeStream::fill());
+          (void)points_->record(stream_);
+        }
+      });
+    }
+  }
+  const auto stores = state_->stores();
+  for (std::size_t i = 1; i < stores.size(); ++i) {
+    EXPECT_EQ(stores[i].word, stores[0].word);
+    EXPECT_EQ(stores[i].value, stores[i - 1].value + 1);
+  }
+  EXPECT_GE(stores.size(), static_cast<std::size_t>(each));
 }
 
 TEST_F(DevicePoints, OfManyLostStreamsMakeRoomForAnotherPage) {

@@ -62,6 +62,17 @@ TEST(Words, AreNotTakenFromWhoeverNeedsThem) {
   EXPECT_FALSE(page.of(100)) << "whose word went to another stream";
 }
 
+TEST(Words, StayWithAStreamWhoseNextPointIsOnItsWay) {
+  Page page;
+  for (std::uint64_t stream = 1; stream <= page_words; ++stream) page.give(stream, 1);
+  page.values[99] = 1;
+  EXPECT_TRUE(page.words.keep(99));
+  EXPECT_FALSE(page.words.keep(99));
+  EXPECT_FALSE(page.of(1000));
+  page.words.release(99);
+  EXPECT_EQ(page.of(1000), 99U);
+}
+
 TEST(Words, OfAnyNumberOfStreamsAreFew) {
   Page page;
   std::set<std::uint32_t> used;
