@@ -3,7 +3,9 @@
 // and when another page takes its place.
 #include "ipc/channel/sent_points.hpp"
 
+#include <features.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +60,16 @@ TEST(SentPoints, LeaveNothingWhenNobodyNeedsThem) {
   { const auto points = SentPoints::of(user); }
   EXPECT_FDS(files);
 }
+
+#if __GLIBC_PREREQ(2, 33)
+TEST(SentPoints, OfManyUsersLeaveNoMemory) {
+  { const auto first = SentPoints::of(next_user()); }
+  const auto before = ::mallinfo2().uordblks;
+  constexpr int users = 1000;
+  for (int i = 0; i < users; ++i) EXPECT_NE(SentPoints::of(next_user()), nullptr);
+  EXPECT_LT(::mallinfo2().uordblks, before + 16 * users);
+}
+#endif
 
 TEST(SentPoints, SayWhenAStreamGetsThere) {
   const auto points = SentPoints::of(next_user());
