@@ -18,10 +18,11 @@ namespace weir::ipc {
 namespace {
 
 using namespace detail::names;
+namespace names = detail::names;
 using detail::Turns;
 using detail::channel::Deadline;
 
-constexpr char busy[] = "ipc::Client: another thread is asking the server";
+constexpr char asking[] = "ipc::Client: another thread is asking the server";
 
 constexpr std::uint32_t window = 16;  // one is on its way, and those that earlier calls gave up
 
@@ -30,7 +31,7 @@ class Bound {
  public:
   Bound(const char* of, std::size_t most) noexcept : of_(of), left_(most), most_(most) {}
   void take() {
-    if (left_ == 0) violated("a list of more than " + std::to_string(most_) + ' ' + of_);
+    if (left_ == 0) names::violated("a list of more than " + std::to_string(most_) + ' ' + of_);
     --left_;
   }
 
@@ -42,7 +43,7 @@ class Bound {
 template <class Wanted>
 Wanted as(Answer answer) {
   auto* const wanted = std::get_if<Wanted>(&answer);
-  if (!wanted) violated("an answer to another question");
+  if (!wanted) names::violated("an answer to another question");
   return std::move(*wanted);
 }
 
@@ -58,7 +59,7 @@ Tensor tensor_over(Buffer buffer, const Listing& listing) {
   try {
     return {std::move(buffer), listing.layout};
   } catch (const Error& error) {
-    violated(error.what());
+    names::violated(error.what());
   }
 }
 
@@ -95,7 +96,7 @@ struct Client::State {
 Buffer Client::State::receive(const Listing& listing, const Stream& stream, const Deadline& deadline) {
   const auto wanted = [this](auto payload) { return talk.requests().brings(payload); };
   Parcel parcel = link->receive(stream, deadline, wanted);
-  if (parcel.buffer.size() != listing.bytes) violated("a buffer of another size");
+  if (parcel.buffer.size() != listing.bytes) names::violated("a buffer of another size");
   return std::move(parcel.buffer);
 }
 
@@ -119,7 +120,7 @@ void Client::close() noexcept {
 std::vector<Listing> Client::list(std::string_view pattern, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   State& state = *state_;
-  const Turns::Turn turn(state.talking, deadline, busy);
+  const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
   std::vector<Listing> all;
   Bound names_left("names", most_listed_names);
@@ -127,7 +128,7 @@ std::vector<Listing> Client::list(std::string_view pattern, std::chrono::millise
     const auto request = state.talk.requests().next();
     auto names = as<Names>(state.talk.ask(ListNames{request, checked_pattern(pattern), after}, deadline));
     for (Listing& listing : names.all) {
-      if (listing.name <= after || !matches(listing.name, pattern)) violated("names that were not asked for");
+      if (listing.name <= after || !matches(listing.name, pattern)) names::violated("names that were not asked for");
       names_left.take();
       after = listing.name;
       all.push_back(std::move(listing));
@@ -142,18 +143,18 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
   State& state = *state_;
   if (!is_name(name))
     throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
-  const Turns::Turn turn(state.talking, deadline, busy);
+  const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
   for (;;) {
     state.drop_what_came();
     const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
-    if (std::holds_alternative<Refused>(answer)) {  // the channel was full, and is empty now
+    if (std::holds_alternative<names::Refused>(answer)) {  // the channel was full, and is empty now
       deadline.check("the server is busy", "ipc::Client");
       continue;
     }
     auto got = as<GotTensor>(std::move(answer));
-    if (got.tensor.name != name) violated("another tensor");
+    if (got.tensor.name != name) names::violated("another tensor");
     if (got.tensor.bytes == 0) return tensor_over(make_resource(stream.device())->allocate(0, stream), got.tensor);
     return tensor_over(state.receive(got.tensor, stream, deadline), got.tensor);
   }
@@ -162,7 +163,7 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
 std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   State& state = *state_;
-  const Turns::Turn turn(state.talking, deadline, busy);
+  const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
   std::vector<Guest> all;
   Bound clients_left("clients", most_listed_clients), loans_left("loans", most_listed_loans);
@@ -170,14 +171,14 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
     const auto request = state.talk.requests().next();
     auto some = as<Guests>(state.talk.ask(ListGuests{request, all.empty() ? 0 : all.back().number, version}, deadline));
     for (Guest& guest : some.all) {
-      if (guest.loans.size() > 1) violated("several loans in one entry");
+      if (guest.loans.size() > 1) names::violated("several loans in one entry");
       const auto next = guest.loans.empty() ? 0 : guest.loans.front().version;
       if (!all.empty() && guest.number == all.back().number) {
-        if (next <= version) violated("loans out of order");
+        if (next <= version) names::violated("loans out of order");
         loans_left.take();
         all.back().loans.push_back(std::move(guest.loans.front()));
       } else {
-        if (!all.empty() && guest.number < all.back().number) violated("clients out of order");
+        if (!all.empty() && guest.number < all.back().number) names::violated("clients out of order");
         clients_left.take();
         all.push_back(std::move(guest));
       }
@@ -210,7 +211,7 @@ News Subscription::next(std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const Turns::Turn turn(state_->hearing, deadline, "ipc::Subscription: another thread is waiting for news");
   auto news = as<News>(state_->talk.hear(deadline));
-  if (news.tensor.version <= state_->version) violated("news out of order");
+  if (news.tensor.version <= state_->version) names::violated("news out of order");
   state_->version = news.tensor.version;
   return news;
 }
