@@ -76,9 +76,9 @@ class Stored final : public spi::Waiter {
 std::uint64_t put_store(spi::StreamState& timeline, const std::shared_ptr<OwnPage>& page, PagePoint point) {
   auto stored = std::make_unique<Stored>(page, point);
   const auto value = timeline.put(spi::StoreOp{page->words() + point.word, point.value});
-  Stored* const waiter = stored.release();
-  if (!timeline.after(value, *waiter, &Stored::passed, true)) {
-    stored.reset(waiter);
+  if (timeline.after(value, *stored, &Stored::passed, true)) {
+    (void)stored.release();
+  } else {
     page->settle(point);
   }
   return value;

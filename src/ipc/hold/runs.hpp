@@ -41,9 +41,8 @@ class Runs {
   const Stream& stream_;
   const int holder_;
   std::vector<std::uint64_t> begins_;  // of each segment, if all lay one behind the other, and the end of the last
-  std::vector<std::int64_t>
-      open_;  // by segment: how many more tensors go on behind it than go on behind the one before
-  std::vector<std::size_t> firsts_;          // by segment: the first one of its run; empty before the first part()
+  std::vector<std::int64_t> open_;     // by segment: tensors that begin there and go on, less those that end there
+  std::vector<std::size_t> firsts_;    // by segment: the first one of its run; empty before the first part()
   std::vector<std::optional<Buffer>> runs_;  // by first segment
 };
 
