@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "fds.hpp"
+#include "gate.hpp"
 #include "settle.hpp"
 #include "sink.hpp"
 
@@ -62,6 +63,18 @@ void Surviving::take_reports_of_the_dead() {
   }
 }
 
+void Surviving::make_what_stays() {
+  auto sockets = ipc::Channel::make_sockets();
+  ipc::Channel mine(std::move(sockets.first)), theirs(std::move(sockets.second));
+  const Stream reader(device());
+  Gate gate;
+  gate.hold(stream);
+  mine.send(make(0), stream, {}, kill_limit);
+  const ipc::Parcel got = theirs.receive(reader, kill_limit);
+  gate.open();
+  check(got.buffer, reader, 0);
+}
+
 std::uint64_t Surviving::play_once(std::string_view role, const std::string& path,
                                    const std::function<void(Victim&)>& play, std::uint64_t kill_before) {
   Victim victim(role, device(), path, kill_before);
@@ -81,6 +94,7 @@ void Surviving::kill_before_each_call(std::string_view role, const std::string& 
     GTEST_SKIP() << "no process of this machine may trace its child: " << error.what();
   }
   ASSERT_GT(calls, 0U);
+  make_what_stays();
   Possessions before = possessions();
   const std::uint64_t kills = std::min(kills_of(device()), calls);
   for (std::uint64_t i = 0; i < kills && !HasFailure(); ++i) {

@@ -83,6 +83,9 @@ class Surviving : public OnMemory {
  private:
   [[nodiscard]] Possessions possessions() const;
   static void take_reports_of_the_dead();
+  /// Let a peer wait for the device. The page that peers see stays once a device has written it, and whether a scenario
+  /// lets a device write it depends on how fast the device is.
+  void make_what_stays();
   std::uint64_t play_once(std::string_view role, const std::string& path, const std::function<void(Victim&)>& play,
                           std::uint64_t kill_before);
 
