@@ -155,17 +155,75 @@ def test_cuda_memory_for_cupy_is_of_one_device(cuda, pool, cupy_stand_in):
         weir.cupy.make_allocator(pool).__self__.allocate(16, 1)
 
 
-def test_cuda_memory_for_rmm(cuda, pool, monkeypatch):
-    mr = types.ModuleType("rmm.mr")
+@pytest.fixture
+def rmm_stand_in(monkeypatch):
+    """What weir.rmm uses of RMM."""
+    names = ("rmm", "rmm.mr", "rmm.pylibrmm", "rmm.pylibrmm.stream")
+    rmm, mr, pylibrmm, stream = modules = [types.ModuleType(name) for name in names]
+    rmm.mr, rmm.pylibrmm, pylibrmm.stream = mr, pylibrmm, stream
     mr.CallbackMemoryResource = lambda allocate, free: types.SimpleNamespace(allocate=allocate, free=free)
-    rmm = types.ModuleType("rmm")
-    rmm.mr = mr
-    monkeypatch.setitem(sys.modules, "rmm", rmm)
-    monkeypatch.setitem(sys.modules, "rmm.mr", mr)
+    stream.Stream = lambda obj: obj
+    for name, module in zip(names, modules):
+        monkeypatch.setitem(sys.modules, name, module)
+    return rmm
+
+
+def test_cuda_memory_for_rmm(cuda, pool, rmm_stand_in):
     resource = weir.rmm.make_resource(pool)
     address = resource.allocate(1000, cuda.stream)
     assert live(pool) == 1
     resource.free(address, 1000, cuda.stream)
+    assert live(pool) == 0
+
+
+class Theirs:
+    """A resource with RMM's methods, which notes what it is asked for."""
+
+    def __init__(self, pool):
+        self.allocator = weir.CudaAllocator(pool)
+        self.streams, self.fails = set(), None
+
+    def allocate(self, size, stream):
+        if self.fails:
+            raise self.fails
+        self.streams.add(stream)
+        return self.allocator.allocate(size, stream=stream)
+
+    def deallocate(self, address, size, stream):
+        self.streams.add(stream)
+        self.allocator.deallocate(address, stream=stream)
+
+
+def test_memory_of_rmm_in_weir(cuda, pool, rmm_stand_in):
+    theirs = Theirs(pool)
+    ours = weir.rmm.from_resource(theirs, cuda.device)
+    assert ours.name == "cuda.rmm" and ours.device == cuda.device
+    buffer = ours.allocate(1000, stream=cuda.stream)
+    assert live(pool) == 1 and ours.stats()["in_use"] == 1000
+    buffer.fill(7, stream=cuda.stream)
+    assert set(cuda.bytes_of(buffer)) == {7}
+    assert len(theirs.streams) == 1 and cuda.stream not in theirs.streams
+    buffer.close()
+    ours.trim()
+    assert live(pool) == 0 and len(theirs.streams) == 1
+    theirs.fails = MemoryError("nothing left")
+    with pytest.raises(weir.OutOfMemory, match="nothing left"):
+        ours.allocate(1000, stream=cuda.stream)
+    theirs.fails = RuntimeError("broken")
+    with pytest.raises(RuntimeError, match="broken"):
+        ours.allocate(1000, stream=cuda.stream)
+
+
+def test_memory_of_rmm_is_cudas(pageable):
+    with pytest.raises(ValueError, match="must be a CUDA device, not host:0"):
+        weir.rmm.from_resource(None, pageable.device)
+
+
+def test_memory_of_rmm_comes_back_when_its_stream_cannot_wait(cuda, pool, rmm_stand_in):
+    lent = weir.rmm._Lent(Theirs(pool), cuda.stream, cuda.stream)
+    stream = types.SimpleNamespace(wait=lambda event: (_ for _ in ()).throw(RuntimeError("refused")))
+    with pytest.raises(RuntimeError, match="refused"):
+        lent.allocate(1000, stream)
     assert live(pool) == 0
 
 
@@ -199,3 +257,9 @@ def test_a_missing_framework_is_named(make, pageable, monkeypatch):
         monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=f"weir.{name} needs"):
         make(pageable.resource)
+
+
+def test_a_missing_rmm_is_named_for_its_resources(cuda, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rmm", None)
+    with pytest.raises(ImportError, match="weir.rmm needs"):
+        weir.rmm.from_resource(None, cuda.device)

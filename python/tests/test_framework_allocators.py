@@ -163,3 +163,26 @@ def test_rmm_allocates_from_a_pool(cuda, pool):
         assert live(pool) == 0
     finally:
         rmm.mr.set_current_device_resource(before)
+
+
+@pytest.mark.parametrize("kind", ["CudaMemoryResource", "CudaAsyncMemoryResource", "ManagedMemoryResource"])
+def test_weir_allocates_from_resources_of_rmm(cuda, kind):
+    if "WEIR_CUDA_LIBRARY" in os.environ:
+        pytest.skip("frameworks use the real driver")
+    rmm = pytest.importorskip("rmm")
+    counted = rmm.mr.StatisticsResourceAdaptor(getattr(rmm.mr, kind)())
+    managed = kind.startswith("Managed")
+    resource = weir.rmm.from_resource(counted, cuda.device, host_accessible=managed)
+    pool = weir.make_tracking(weir.make_pool(resource, initial_bytes=1 << 20))
+    assert counted.allocation_counts.current_bytes >= 1 << 20
+    buffer = pool.allocate(4000, stream=cuda.stream)
+    buffer.fill(7, stream=cuda.stream)
+    assert set(cuda.bytes_of(buffer)) == {7} and buffer.is_host_accessible == managed
+    buffer.close()
+    buffer = resource.allocate(1000, stream=cuda.stream)
+    assert counted.allocation_counts.current_count == 2
+    buffer.close()
+    del buffer, pool
+    gc.collect()
+    resource.trim()
+    assert counted.allocation_counts.current_count == 0
