@@ -325,7 +325,7 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
       try {
         if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
       } catch (...) {
-        static_cast<GpuStream&>(*self).lose(std::current_exception());
+        static_cast<GpuStream&>(*self).lose_unready(std::current_exception());
       }
       open();
     });

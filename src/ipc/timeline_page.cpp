@@ -42,6 +42,17 @@ void wake(std::uint64_t* word) noexcept {
   (void)::syscall(SYS_futex, low_half(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+std::uint64_t load(const std::uint64_t& word) noexcept {
+  return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+}
+
+// The order matters: a device that goes on after a loss writes the word after the end is there.
+PeerPage::State state_of(const std::uint64_t* words, PagePoint point) noexcept {
+  const std::uint64_t value = load(words[point.word]), end = load(words[page_words + point.word]);
+  if (end != 0 && point.value >= end) return PeerPage::State::given_up;
+  return value >= point.value ? PeerPage::State::reached : PeerPage::State::pending;
+}
+
 [[noreturn]] void refuse(const std::string& why) { throw Error(Errc::corrupt_descriptor, "timeline page: " + why); }
 
 std::uint64_t* map(int file, int access) noexcept {
@@ -80,14 +91,15 @@ void OwnPage::reach(PagePoint point) noexcept {
   const std::atomic_ref word(words_[point.word]);
   std::uint64_t seen = word.load(std::memory_order_relaxed);
   do {
-    if ((seen & page_given_up) != 0 || seen >= point.value) return;
+    if (state_of(words_, point) == PeerPage::State::given_up || seen >= point.value) return;
   } while (!word.compare_exchange_weak(seen, point.value, std::memory_order_release, std::memory_order_relaxed));
   wake(&words_[point.word]);
 }
 
 void OwnPage::give_up(std::uint32_t word) noexcept {
   if (process_ != fork_generation) return;
-  std::atomic_ref(words_[word]).fetch_or(page_given_up, std::memory_order_release);
+  std::uint64_t none = 0;  // the first end stays: by a later one, a device may have gone on
+  (void)std::atomic_ref(words_[page_words + word]).compare_exchange_strong(none, load(words_[word]) + 1);
   wake(&words_[word]);
 }
 
@@ -97,9 +109,11 @@ void OwnPage::settle(PagePoint point) noexcept {
   wake(&words_[point.word]);
 }
 
-bool OwnPage::reached(PagePoint point) const noexcept {
-  return (std::atomic_ref(words_[point.word]).load(std::memory_order_acquire) & ~page_given_up) >= point.value;
+bool OwnPage::goes_on(PagePoint point) const noexcept {
+  return reached(point) && load(words_[page_words + point.word]) == 0;
 }
+
+bool OwnPage::reached(PagePoint point) const noexcept { return state_of(words_, point) == PeerPage::State::reached; }
 
 // The order of the questions matters: only the first one is answered at once for whatever a stranger sends (ADR 12).
 PeerPage::PeerPage(spi::StrangerFd&& file) {
@@ -118,19 +132,11 @@ PeerPage::PeerPage(spi::StrangerFd&& file) {
 
 PeerPage::~PeerPage() { unmap(const_cast<std::uint64_t*>(words_)); }
 
-std::uint64_t PeerPage::load(std::uint32_t word) const noexcept {
-  return std::atomic_ref(const_cast<std::uint64_t&>(words_[word])).load(std::memory_order_acquire);
-}
-
-PeerPage::State PeerPage::look(PagePoint point) const noexcept {
-  const std::uint64_t word = load(point.word);
-  if ((word & ~page_given_up) >= point.value) return State::reached;
-  return (word & page_given_up) != 0 ? State::given_up : State::pending;
-}
+PeerPage::State PeerPage::look(PagePoint point) const noexcept { return state_of(words_, point); }
 
 void PeerPage::sleep(PagePoint point, std::chrono::nanoseconds most) const noexcept {
-  const std::uint64_t seen = load(point.word);
-  if ((seen & page_given_up) != 0 || seen >= point.value) return;
+  const std::uint64_t seen = load(words_[point.word]);
+  if (look(point) != State::pending) return;
   constexpr std::chrono::nanoseconds second{std::chrono::seconds{1}};
   const timespec limit{static_cast<time_t>(most / second), static_cast<long>((most % second).count())};
   auto* const half = low_half(const_cast<std::uint64_t*>(words_ + point.word));

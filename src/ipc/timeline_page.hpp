@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A timeline page: 64-bit words in a file that one process writes and its peer reads. A word holds a value that only
-// grows. A *point* is a word with a value, and has been reached when the word holds at least that value. The kernel
-// keeps everybody but the maker from writing, and keeps the file as long as it is (ADR 18).
+// grows. A *point* is a word with a value, and has been reached when the word holds at least that value. Beside each
+// word stands its *end*: 0, or the first value whose points are never reached, whatever the word holds. It is a word of
+// its own, because a device that goes on after its stream was lost writes the value. The kernel keeps everybody but the
+// maker from writing, and keeps the file as long as it is (ADR 18).
 
 #include <chrono>
 #include <cstddef>
@@ -14,11 +16,10 @@
 namespace weir::detail {
 
 inline constexpr std::uint32_t page_words = 512;
-inline constexpr std::size_t page_bytes = page_words * sizeof(std::uint64_t);
-/// This bit of a word says that its value grows no more. Points above the value are never reached.
-inline constexpr std::uint64_t page_given_up = std::uint64_t{1} << 63U;
+inline constexpr std::size_t page_bytes = 2 * page_words * sizeof(std::uint64_t);  ///< the words, then their ends
+inline constexpr std::uint64_t page_values = std::uint64_t{1} << 63U;              ///< a value of a point is below
 
-/// A word of a page, with a value above 0 and below page_given_up.
+/// A word of a page, with a value above 0 and below page_values.
 struct PagePoint {
   std::uint32_t word = 0;   ///< below page_words
   std::uint64_t value = 0;  ///< 0 = no point
@@ -38,14 +39,17 @@ class OwnPage {
   [[nodiscard]] const spi::UniqueFd& file() const noexcept { return file_; }
   /// Return the words, for devices that write them. Whoever lets a device do that keeps the page for good.
   [[nodiscard]] std::uint64_t* words() const noexcept { return words_; }
-  /// Say that `point` has been reached, and wake those that sleep. Points of a word may come in any order.
+  /// Say that `point` has been reached, unless it was given up, and wake those that sleep. Points of a word may come in
+  /// any order.
   void reach(PagePoint point) noexcept;
-  /// Say that the points of the word that have not been reached never will be, and wake those that sleep. Somebody who
-  /// has just looked may sleep on, because a futex sees only the other half of the word.
+  /// Say that the points of the word that have not been reached never will be, also if a device writes their values
+  /// later, and wake those that sleep. Somebody who has just looked may sleep on, because a futex sees only the word.
   void give_up(std::uint32_t word) noexcept;
   /// Say that nothing writes `point` any more: if a device has not reached it, give its word up, or else wake those
   /// that sleep, which no device does.
   void settle(PagePoint point) noexcept;
+  /// Return whether `point` has been reached, and points above it can be.
+  [[nodiscard]] bool goes_on(PagePoint point) const noexcept;
   /// Return whether `point` has been reached.
   [[nodiscard]] bool reached(PagePoint point) const noexcept;
 
@@ -67,13 +71,12 @@ class PeerPage {
   PeerPage& operator=(const PeerPage&) = delete;
   ~PeerPage();
 
-  /// Return what the page says of `point`; costs one load.
+  /// Return what the page says of `point`; costs two loads.
   [[nodiscard]] State look(PagePoint point) const noexcept;
   /// Sleep until the word of `point`, which is pending, may have changed, and at most that long.
   void sleep(PagePoint point, std::chrono::nanoseconds most) const noexcept;
 
  private:
-  [[nodiscard]] std::uint64_t load(std::uint32_t word) const noexcept;
   const std::uint64_t* words_ = nullptr;
 };
 

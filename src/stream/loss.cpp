@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an error ends a timeline, and how that is reported.
+#include <atomic>
 #include <string>
+#include <utility>
 
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
@@ -34,6 +36,8 @@ Error lost_error(const DeviceState& device, std::uint64_t id, const std::excepti
   return {condition_of(why),
           "stream " + std::to_string(id) + " on " + device.describe() + " is lost: " + message_of(why)};
 }
+
+std::atomic<StreamState::Disbelieve> false_stores{nullptr};
 
 }  // namespace
 
@@ -70,6 +74,13 @@ void StreamState::lose(std::exception_ptr error) noexcept {
     }
   }
   report_lost();
+}
+
+void StreamState::on_false_stores(Disbelieve disbelieve) noexcept { false_stores.store(disbelieve); }
+
+void StreamState::lose_unready(std::exception_ptr error) noexcept {
+  lose(std::move(error));
+  if (const auto disbelieve = false_stores.load()) disbelieve(*this);
 }
 
 // Return false when the timeline was lost before.

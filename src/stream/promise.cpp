@@ -17,12 +17,18 @@ class Attention final : public Waiter {
 
 }  // namespace
 
-// Where a thread of weir runs the function, that thread notices that the device has stopped. A driver that runs it tells
-// nobody who does not ask.
+// Where a thread of weir runs the function, that thread notices that the device has stopped, and runs nothing on a
+// timeline that is lost. A driver that runs it tells nobody who does not ask, and runs it also where what the work
+// waited for will never be. The function may name the timeline, which is kept until the value has passed.
 std::uint64_t StreamState::put_promise(CallOp op) {
-  auto attention = calls_natively() ? std::make_unique<Attention>() : nullptr;
+  if (!calls_natively()) return put(std::move(op));
+  auto attention = std::make_unique<Attention>();
+  op.function = [this, function = std::move(op.function)] {
+    if (!lost()) function();
+  };
   const auto value = put(std::move(op));
-  if (attention && after(value, *attention, &Attention::passed, true)) (void)attention.release();
+  awaited(value);  // also when nobody names the stream any more
+  if (after(value, *attention, &Attention::passed, true)) (void)attention.release();
   return value;
 }
 

@@ -45,7 +45,7 @@ struct Halves {
       require(grant->payload.size() <= most_payload, "a payload that is too large");
       const Memory& memory = borrower.check(*grant);
       borrower.arrive();
-      require(grant->ready.word < detail::page_words && grant->ready.value < detail::page_given_up,
+      require(grant->ready.word < detail::page_words && grant->ready.value < detail::page_values,
               "a point that no page can hold");
       require(grant->ready.value == 0 || has_page, "a point of a page that never came");
       require(grant->size != 0 && grant->offset + grant->size <= memory.bytes && grant->size <= memory.bytes,

@@ -22,7 +22,7 @@ namespace weir::fuzz {
 namespace {
 
 using detail::page_bytes;
-using detail::page_given_up;
+using detail::page_values;
 using detail::page_words;
 using detail::PagePoint;
 using detail::PeerPage;
@@ -51,18 +51,20 @@ class Written {
   std::uint64_t* words_ = nullptr;
 };
 
-State expected(std::uint64_t word, std::uint64_t value) {
-  if ((word & ~page_given_up) >= value) return State::reached;
-  return (word & page_given_up) != 0 ? State::given_up : State::pending;
+State expected(std::uint64_t word, std::uint64_t end, std::uint64_t value) {
+  if (end != 0 && value >= end) return State::given_up;
+  return word >= value ? State::reached : State::pending;
 }
 
 void write_and_look(Input& input, Written& written, const PeerPage& page) {
   while (!input.empty()) {
     const std::uint32_t word = input.take<std::uint16_t>() % page_words;
     const auto stands = static_cast<std::uint64_t>(input.number());
-    const auto wanted = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(input.number()), 1, page_given_up - 1);
+    const std::uint64_t end = input.take<std::uint8_t>() % 4 == 0 ? static_cast<std::uint64_t>(input.number()) : 0;
+    const auto wanted = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(input.number()), 1, page_values - 1);
     written.write(word, stands);
-    require(page.look({word, wanted}) == expected(stands, wanted), "a point is not what its word says");
+    written.write(page_words + word, end);
+    require(page.look({word, wanted}) == expected(stands, end, wanted), "a point is not what its word says");
     page.sleep({word, wanted}, std::chrono::nanoseconds{1});
   }
 }

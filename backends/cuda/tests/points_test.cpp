@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points of the device's streams that peers wait for: the device writes them into shared memory of the host.
+#include <sys/socket.h>
+
 #include <chrono>
 #include <utility>
 
 #include "alone.hpp"
+#include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "sink.hpp"
@@ -31,6 +34,22 @@ class Points : public CudaTest {
     const Stream waiting(host_device());
     Buffer received = there_.receive(waiting).buffer;
     return {std::move(received), waiting.record()};
+  }
+  /// Let `stream` wait for a peer that ends before its work does, and lend behind that.
+  void pass_on_what_never_came(const Stream& stream) {
+    auto sockets = Channel::make_sockets();
+    const spi::UniqueFd dies = sockets.first.duplicate();
+    Channel lender(std::move(sockets.first)), borrower(std::move(sockets.second));
+    const Stream late(host_device());
+    const test::Gate gate;
+    gate.hold(late);
+    lender.send(host::make_shared_resource()->allocate(64, late), late);
+    const Buffer got = borrower.receive(stream).buffer;
+    const auto [received, ready] = hand_over(stream);
+    EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
+    ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
+    EXPECT_EQ(ready.wait(10s), WaitStatus::lost) << "the bytes are not those that the peer meant";
+    EXPECT_FALSE(test::await_reports(1).empty());
   }
   static std::size_t host_functions() {
     const auto calls = test::find_in_model("fake_cuda_calls");
@@ -63,6 +82,16 @@ TEST_F(Points, OfStreamsOfTheApplication) {
   EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
   busy.release();
   ready.wait();
+}
+
+// The device cannot be kept from work that stands on its stream, and that work ends as any other.
+TEST_F(Points, AreNotBelievedBehindWhatNeverCame) {
+  const NativeStream native;
+  pass_on_what_never_came(cuda::borrow(gpu(), native.get()));
+  const Stream own(gpu()), given_out(gpu());
+  pass_on_what_never_came(own);
+  (void)cuda::native(given_out);
+  pass_on_what_never_came(given_out);
 }
 
 TEST_F(Points, OfAnotherContext) {
@@ -110,6 +139,11 @@ TEST_F(DISABLED_AlonePoints, ByHostFunctions) {
   EXPECT_GT(host_functions(), before);
 }
 
+TEST_F(DISABLED_AlonePoints, BehindWhatNeverCame) {
+  const NativeStream native;
+  pass_on_what_never_came(cuda::borrow(gpu(), native.get()));
+}
+
 TEST_F(DISABLED_AlonePoints, AfterARefusal) {
   reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"))(
       "cuMemHostRegister", 1, CUDA_ERROR_NOT_SUPPORTED);
@@ -134,6 +168,7 @@ TEST_F(Points, AreTheHostsWhereTheDeviceCannot) {
   };
   EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM));
   EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED));
+  EXPECT_TRUE(passes("*AlonePoints.BehindWhatNeverCame", CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED));
   EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
   EXPECT_TRUE(test::passes_alone("*AlonePoints.AfterARefusal", {"FAKE_CUDA_LACKS="}));
 }

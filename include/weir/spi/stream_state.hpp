@@ -123,6 +123,10 @@ class StreamState {
 
   /// Return whether StoreOps can be put here, provided that DeviceState::reach_host returned true for their memory.
   [[nodiscard]] virtual bool stores_natively() const noexcept { return false; }
+  /// Have `disbelieve(timeline)` called, on any thread, where a device may still carry out StoreOps of a timeline that
+  /// is lost, before the device can do so. There is one such function, which whoever puts StoreOps gives.
+  using Disbelieve = void (*)(const StreamState& timeline) noexcept;
+  static void on_false_stores(Disbelieve disbelieve) noexcept;
 
   /// Return whether the driver has `value` already.
   bool submitted(std::uint64_t value) const noexcept { return submitted_.load(std::memory_order_acquire) >= value; }
@@ -234,6 +238,9 @@ class StreamState {
   void complete(std::uint64_t value) noexcept;
   /// End the timeline: every later call fails with this error. It is reported once, outside of any turn.
   void lose(std::exception_ptr error) noexcept;
+  /// The same for a stream whose device will go on with what it already has, although what this work waited for will
+  /// never be. Call it while the device still waits. What promises and StoreOps say after that is not believed.
+  void lose_unready(std::exception_ptr error) noexcept;
 
  private:
   struct Pending {

@@ -47,7 +47,7 @@ Grant read_grant(Bytes body) {
   body = exactly(body, grant_size + payload, "a grant");
   const PagePoint ready{get<std::uint32_t>(body, 28), get<std::uint64_t>(body, 36)};
   if (ready.word >= page_words) violated("word " + std::to_string(ready.word) + " of a page");
-  if (ready.value >= page_given_up) violated("a point that no page can hold");
+  if (ready.value >= page_values) violated("a point that no page can hold");
   if (ready.value == 0 && ready.word != 0) violated("a word without a value");
   if (get<std::uint16_t>(body, 34) != 0) violated("a reserved field is not zero");
   return {get<std::uint64_t>(body, 4),  get<std::uint32_t>(body, 0), get<std::uint64_t>(body, 12),

@@ -2,6 +2,7 @@
 #include "ipc/channel/sent_points.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct Pages {
 };
 
 Pages& pages() { return never_ends<Pages>(); }
+
+std::atomic<SentPoints*> written{nullptr};  // the first page that devices write; such pages never end
 
 const ForkStep pages_step(13, [](spi::ForkMoment moment) noexcept { hold_across_fork(pages().mutex, moment); });
 
@@ -76,6 +79,7 @@ class Stored final : public spi::Waiter {
 std::uint64_t put_store(spi::StreamState& timeline, const std::shared_ptr<OwnPage>& page, PagePoint point) {
   auto stored = std::make_unique<Stored>(page, point);
   const auto value = timeline.put(spi::StoreOp{page->words() + point.word, point.value});
+  timeline.awaited(value);  // also when nobody names the stream any more
   if (timeline.after(value, *stored, &Stored::passed, true)) {
     (void)stored.release();
   } else {
@@ -109,11 +113,20 @@ SentPoints::~SentPoints() {
   std::erase_if(pages().of, [](const auto& one) { return one.second.empty(); });
 }
 
+// The device goes on, and will write words whose points were never reached.
+void SentPoints::give_up(const spi::StreamState& timeline) noexcept {
+  for (SentPoints* one = written.load(); one; one = one->next_written_) {
+    if (one->process_ != fork_generation) continue;
+    const std::scoped_lock lock(one->mutex_);
+    if (const auto word = one->words_.find(timeline.id())) one->page_->give_up(*word);
+  }
+}
+
 // Words of streams that were lost with such work serve nobody any more.
 bool SentPoints::has_room() {
   constexpr std::size_t many = page_words / 8 * 7;
   const std::scoped_lock lock(mutex_);
-  return words_.waited_for([&](PagePoint point) { return page_->reached(point); }) <= many;
+  return words_.waited_for([&](PagePoint point) { return page_->goes_on(point); }) <= many;
 }
 
 // The values of a word are put on the stream in their order, so one thread at a time puts one there.
@@ -124,7 +137,7 @@ PagePoint SentPoints::record(const Stream& stream) {
   {
     std::unique_lock lock(mutex_);
     for (;; changed_.wait(lock)) {
-      const auto word = words_.of(timeline.id(), [&](PagePoint given) { return page_->reached(given); });
+      const auto word = words_.of(timeline.id(), [&](PagePoint given) { return page_->goes_on(given); });
       if (!word)
         throw Error(Errc::unsupported,
                     "ipc::Channel::send: " + std::to_string(page_words) +
@@ -167,7 +180,13 @@ bool SentPoints::let_write(spi::DeviceState& device) {
     std::rethrow_exception(refused);
   }
   find()->answer = reaches ? Writer::Answer::yes : Writer::Answer::no;
-  if (reaches) for_good_ = shared_from_this();
+  if (reaches && !for_good_) {
+    for_good_ = shared_from_this();
+    next_written_ = written.load();
+    while (!written.compare_exchange_weak(next_written_, this)) {
+    }
+    spi::StreamState::on_false_stores(&give_up);
+  }
   return reaches;
 }
 

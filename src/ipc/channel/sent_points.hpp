@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/forks.hpp"
 #include "ipc/channel/words.hpp"
 #include "ipc/timeline_page.hpp"
 #include "weir/spi/unique_fd.hpp"
@@ -48,6 +49,7 @@ class SentPoints : public std::enable_shared_from_this<SentPoints> {
     enum class Answer : std::uint8_t { awaited, no, yes } answer;
   };
 
+  static void give_up(const spi::StreamState& timeline) noexcept;
   [[nodiscard]] bool has_room();
   [[nodiscard]] bool let_write(spi::DeviceState& device);
 
@@ -57,6 +59,8 @@ class SentPoints : public std::enable_shared_from_this<SentPoints> {
   Words words_;
   std::vector<Writer> writers_;
   std::shared_ptr<SentPoints> for_good_;  // itself, if some device writes the page
+  SentPoints* next_written_ = nullptr;
+  const std::uint32_t process_ = fork_generation;
 };
 
 }  // namespace weir::detail::channel

@@ -20,11 +20,10 @@ class Words {
   explicit Words(std::uint32_t count = page_words) noexcept : count_(count) {}  ///< so many of the page's words
 
   /// Return the word of `stream`, which is a free one if it has none; nothing if all are in use. `reached(point)` says
-  /// whether a point has been reached.
+  /// whether a point has been reached, and later ones of its word can be.
   template <class Reached>
   [[nodiscard]] std::optional<std::uint32_t> of(std::uint64_t stream, const Reached& reached) {
-    const auto known = word_of_.find(stream);
-    if (known != word_of_.end()) return known->second;
+    if (const auto known = find(stream)) return known;
     const auto free = find_free(reached);
     if (!free) return std::nullopt;
     if (*free == words_.size()) words_.emplace_back();
@@ -34,6 +33,11 @@ class Words {
     word.stream = stream;
     word.position = 0;
     return free;
+  }
+  /// Return the word that `stream` has, if it has one.
+  [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t stream) const {
+    const auto known = word_of_.find(stream);
+    return known == word_of_.end() ? std::nullopt : std::optional(known->second);
   }
   /// Return how many words have points that were not reached.
   template <class Reached>

@@ -73,6 +73,21 @@ TEST(TimelinePage, WhatIsGivenUpIsNeverReached) {
   EXPECT_FALSE(own.reached({3, 6}));
 }
 
+TEST(TimelinePage, WhatIsGivenUpIsNeverReachedByADevice) {
+  OwnPage own;
+  const PeerPage peer(own.file().duplicate());
+  own.words()[3] = 5;
+  EXPECT_TRUE(own.goes_on({3, 5}));
+  own.give_up(3);
+  own.words()[3] = 7;
+  EXPECT_EQ(peer.look({3, 5}), State::reached);
+  EXPECT_EQ(peer.look({3, 6}), State::given_up);
+  EXPECT_FALSE(own.reached({3, 7}));
+  EXPECT_FALSE(own.goes_on({3, 5})) << "a stream that got this word would have no points";
+  own.give_up(3);
+  EXPECT_EQ(peer.look({3, 6}), State::given_up);
+}
+
 // Without the wake, a sleeper would be found asleep for an hour.
 TEST(TimelinePage, WakesThoseWhoSleep) {
   OwnPage own;
@@ -142,7 +157,7 @@ TEST(TimelinePage, IsAskedForItsSealsAndItsSize) {
   for (const std::size_t bytes :
        {std::size_t{0}, page_bytes - 1, page_bytes + 1, 2 * page_bytes, std::size_t{1} << 62U})
     EXPECT_ERROR(PeerPage(memory_file(bytes, right_seals)), Errc::corrupt_descriptor,
-                 "has " + std::to_string(bytes) + " bytes, not 4096");
+                 "has " + std::to_string(bytes) + " bytes, not " + std::to_string(page_bytes));
 }
 
 TEST(TimelinePage, IsAMemfd) {

@@ -58,6 +58,8 @@ class FakeStream final : public spi::StreamState {
   void finish_unasked(std::uint64_t value) noexcept { complete(value); }
   /// The next submission throws, or the one so many later.
   void refuse_next(int later = 0) { refuse_ = 1 + later; }
+  /// What this stream waits for will never be, and the device will go on.
+  void become_unready() { lose_unready(std::make_exception_ptr(Error(Errc::peer_gone, "gone by hand"))); }
   /// Every question from now on throws.
   void break_device() {
     const std::lock_guard lock(mutex_);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace detail::channel;
 using detail::page_bytes;
-using detail::page_given_up;
+using detail::page_values;
 using detail::page_words;
 using detail::PagePoint;
 
@@ -41,7 +41,7 @@ class LyingPage {
   LyingPage& operator=(const LyingPage&) = delete;
   ~LyingPage() { (void)::munmap(words_, page_bytes); }
   [[nodiscard]] int file() const { return file_.get(); }
-  /// Write a word, and wake nobody.
+  /// Write a word, or the end of the one that stands page_words before it, and wake nobody.
   void write(std::uint32_t word, std::uint64_t value) { std::atomic_ref(words_[word]).store(value); }
 
  private:
@@ -102,7 +102,8 @@ TEST_F(HostilePage, MayGoBack) {
 }
 
 TEST_F(HostilePage, MayGiveUp) {
-  page_.write(7, page_given_up | 3);
+  page_.write(7, 3);
+  page_.write(page_words + 7, 4);
   lend(page_, {{7, 4}, {7, 3}});
   EXPECT_ERROR(channel_.receive(stream_, limit), Errc::peer_gone, "the peer's stream was lost");
   const Buffer buffer = channel_.receive(stream_, limit).buffer;
@@ -167,7 +168,7 @@ TEST_F(HostilePage, ComesOnce) {
 TEST_F(HostilePage, IsAMemfd) { expect_refused(spi::UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)), "not a memfd"); }
 TEST_F(HostilePage, IsSealed) { expect_refused(memory_file(page_bytes), "not sealed"); }
 TEST_F(HostilePage, IsNotShort) { expect_refused(memory_file(0, right_seals), "has 0 bytes"); }
-TEST_F(HostilePage, IsNotLong) { expect_refused(memory_file(std::size_t{1} << 40U, right_seals), "bytes, not 4096"); }
+TEST_F(HostilePage, IsNotLong) { expect_refused(memory_file(std::size_t{1} << 40U, right_seals), "bytes, not 8192"); }
 
 TEST_F(HostilePage, HasNoOtherWords) {
   lend(page_, {{page_words, 1}});
@@ -175,7 +176,7 @@ TEST_F(HostilePage, HasNoOtherWords) {
 }
 
 TEST_F(HostilePage, HasNoOtherValues) {
-  lend(page_, {{0, page_given_up}});
+  lend(page_, {{0, page_values}});
   expect_cut_off("a point that no page can hold");
 }
 

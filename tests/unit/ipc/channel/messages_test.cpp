@@ -14,7 +14,7 @@ namespace weir::test {
 namespace {
 
 using namespace detail::channel;
-using detail::page_given_up;
+using detail::page_values;
 using detail::page_words;
 using detail::PagePoint;
 
@@ -34,7 +34,7 @@ PacketWriter one_of_each() {
   EXPECT_TRUE(packet.add(Hello{1, 256}));
   EXPECT_TRUE(packet.add(Segment{7, named}));
   EXPECT_TRUE(packet.add(Page{}));
-  EXPECT_TRUE(packet.add(Grant{0x500000006, 7, 4096, 1000, {511, page_given_up - 1}, payload}));
+  EXPECT_TRUE(packet.add(Grant{0x500000006, 7, 4096, 1000, {511, page_values - 1}, payload}));
   EXPECT_TRUE(packet.add(rest));
   EXPECT_TRUE(rest.empty());
   EXPECT_TRUE(packet.add(Credit{64}));
@@ -114,7 +114,7 @@ TEST(ChannelMessages, ComeThroughAsTheyWere) {
   EXPECT_EQ(grant.segment, 7U);
   EXPECT_EQ(grant.offset, 4096U);
   EXPECT_EQ(grant.size, 1000U);
-  EXPECT_EQ(grant.ready, (PagePoint{511, page_given_up - 1}));
+  EXPECT_EQ(grant.ready, (PagePoint{511, page_values - 1}));
   EXPECT_BYTES(grant.payload, pattern(5, 1));
   const auto releases = std::get<Releases>(*reader.next());
   ASSERT_EQ(releases.size(), 3U);
@@ -218,12 +218,12 @@ TEST(ChannelMessages, APointIsOneThatAPageCanHold) {
     EXPECT_TRUE(packet.add(Grant{1, 1, 0, 1, ready, {}}));
     return std::get<Grant>(*PacketReader(packet.bytes(), 0).next()).ready;
   };
-  for (const PagePoint right : {PagePoint{}, PagePoint{0, 1}, PagePoint{page_words - 1, page_given_up - 1}})
+  for (const PagePoint right : {PagePoint{}, PagePoint{0, 1}, PagePoint{page_words - 1, page_values - 1}})
     EXPECT_EQ(read(right), right);
   EXPECT_ERROR(read({page_words, 1}), Errc::corrupt_descriptor, "word 512 of a page");
   EXPECT_ERROR(read({~std::uint32_t{0}, 1}), Errc::corrupt_descriptor, "of a page");
   EXPECT_ERROR(read({1, 0}), Errc::corrupt_descriptor, "a word without a value");
-  EXPECT_ERROR(read({0, page_given_up}), Errc::corrupt_descriptor, "no page can hold");
+  EXPECT_ERROR(read({0, page_values}), Errc::corrupt_descriptor, "no page can hold");
   EXPECT_ERROR(read({0, ~std::uint64_t{0}}), Errc::corrupt_descriptor, "no page can hold");
 }
 

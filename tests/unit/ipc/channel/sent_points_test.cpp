@@ -176,6 +176,51 @@ TEST_F(DevicePoints, AreGivenUpWithTheStream) {
   EXPECT_EQ(take_reports().size(), 1U);
 }
 
+TEST_F(DevicePoints, AreNotBelievedWhenTheWorkWasNeverReady) {
+  const PagePoint point = points_->record(stream_);
+  carry_out(state_->stores()[0]);
+  state_->put(FakeStream::fill());
+  const PagePoint never = points_->record(stream_);
+  state_->become_unready();
+  carry_out(state_->stores()[1]);
+  EXPECT_EQ(peer_.look(point), State::reached);
+  EXPECT_EQ(peer_.look(never), State::given_up);
+  state_->finish(state_->issued());
+  const Stream other(host_device());
+  other.call([] {});
+  EXPECT_NE(points_->record(other).word, never.word);
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+TEST_F(DevicePoints, AreNotBelievedWhenTheStreamIsLostMeanwhile) {
+  state_->behaviour.on_store = [this] { state_->become_unready(); };
+  try {
+    const PagePoint never = points_->record(stream_);
+    carry_out(state_->stores()[0]);
+    EXPECT_EQ(peer_.look(never), State::given_up);
+  } catch (const Error& error) {  // then nobody hears of the point
+    EXPECT_EQ(error.code(), Errc::peer_gone);
+  }
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+// Nobody else would ever notice that the device stops.
+TEST_F(DevicePoints, AreLookedAfterWhenNobodyNamesTheStream) {
+  auto* const state = new FakeStream(device_);
+  state->behaviour.foreign = state->behaviour.stores_natively = state->behaviour.calls_natively = true;
+  PagePoint never;
+  {
+    const Stream stream{spi::Ref<spi::StreamState>::adopt(state)};
+    state->put(FakeStream::fill());
+    never = points_->record(stream);
+  }
+  EXPECT_EQ(peer_.look(never), State::pending);
+  state->break_device();
+  wait_until([&] { return peer_.look(never) != State::pending; });
+  EXPECT_EQ(peer_.look(never), State::given_up);
+  (void)take_reports();
+}
+
 TEST_F(DevicePoints, ThatAreRefusedWereNeverGiven) {
   const PagePoint first = points_->record(stream_);
   state_->put(FakeStream::fill());
