@@ -43,6 +43,8 @@ class OpenedOnce {
     files_.clear();
     return *memory_;
   }
+  /// Hand out the memory, if it is open. Call it last.
+  [[nodiscard]] std::optional<Memory> take() noexcept { return std::exchange(memory_, std::nullopt); }
 
  private:
   std::vector<spi::StrangerFd> files_;

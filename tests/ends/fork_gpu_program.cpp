@@ -2,11 +2,19 @@
 // Forks with live objects of a driver: fork_gpu_program <case> <device>. In the child the driver's code cannot be run.
 #include <unistd.h>
 
+#include <algorithm>
 #include <latch>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
+#include "folder.hpp"
 #include "forking.hpp"
+#include "weir/held_set.hpp"
+#include "weir/holder.hpp"
 #include "weir/ipc.hpp"
+#include "weir/pool.hpp"
 #include "weir/vulkan.hpp"
 
 namespace weir::test {
@@ -180,6 +188,50 @@ void first_use_in_the_child() {
   verify(things);
 }
 
+// One has closed its tensors, and alone keeps their memory.
+void readers_of_held_sets() {
+  const Loaded driver;
+  const Folder folder;
+  const std::string path = folder / "holder";
+  ipc::Holder holder(path);
+  std::thread serves([&] { holder.run(); });
+  {
+    const Stream stream(driver.device);
+    ipc::SetWriter writer(path, "a");
+    for (const KindInfo& info : driver.device.kinds()) {
+      if (!info.exportable) continue;
+      const std::size_t page = std::max(info.granularity, small);
+      const auto pool = make_pool(make_resource(driver.device, info.kind, {.exportable = true}),
+                                  {.segment_bytes = page, .growth = 0, .exportable = true});
+      for (int i = 0; i < 4; ++i) {  // in a paged pool some of them lie in two pages
+        Buffer buffer = pool->allocate(page / 4 * 3, stream);
+        buffer.fill(before, stream);
+        writer.add(std::string(to_string(info.kind)) + std::to_string(i),
+                   buffer.view(u8, {static_cast<std::int64_t>(buffer.size())}), stream);
+      }
+    }
+    (void)writer.commit();
+    std::optional<ipc::SetReader> done(std::in_place, path, "a"), reader(std::in_place, path, "a");
+    (void)done->open(stream);
+    std::optional<ipc::HeldSet> set(reader->open(stream));
+    in_child([&] {
+      driver.libraries.forbid_new_ones();
+      done.reset();
+      reader.reset();
+      set.reset();
+      use_host();
+    });
+    for (const auto& [name, tensor] : set->tensors) {
+      std::vector<std::byte> bytes(tensor.buffer().size());
+      tensor.buffer().copy_to(std::span(bytes), stream);
+      stream.synchronize();
+      require(bytes.front() == before && bytes.back() == before, "the parent's set stays");
+    }
+  }
+  holder.stop();
+  serves.join();
+}
+
 // Another thread is anywhere between its first call and a loaded driver.
 void while_the_driver_loads() {
   std::latch begin(2);
@@ -210,6 +262,7 @@ void while_the_driver_loads() {
 constexpr Case cases[] = {{"idle_objects", idle_objects},
                           {"work_under_way", work_under_way},
                           {"first_use_in_the_child", first_use_in_the_child},
+                          {"readers_of_held_sets", readers_of_held_sets},
                           {"while_the_driver_loads", while_the_driver_loads}};
 
 }  // namespace

@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Every, ForkWithThreads, testing::ValuesIn(first_devices
 TEST_P(ForkOfDevice, IsRefusedInTheChild) { EXPECT_TRUE(works("idle_objects")); }
 TEST_P(ForkOfDevice, IsRefusedInTheChildWithWorkUnderWay) { EXPECT_TRUE(works("work_under_way")); }
 TEST_P(ForkOfDevice, MayBeUsedFirstInTheChild) { EXPECT_TRUE(works("first_use_in_the_child")); }
+TEST_P(ForkOfDevice, StaysTheParentsWhereReadersOfHeldSetsEnd) { EXPECT_TRUE(works("readers_of_held_sets")); }
 TEST_P(ForkOfDevice, MayBeInLoadingDuringTheFork) { EXPECT_TRUE(works("while_the_driver_loads")); }
 
 TEST_P(ForkWithThreads, HangsNowhere) { EXPECT_TRUE(ends_well("fork_threads_program", {"50", GetParam().id()})); }

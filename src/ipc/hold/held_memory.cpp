@@ -9,6 +9,7 @@
 #include "ipc/one_user.hpp"
 #include "memory/foreign_resource.hpp"
 #include "memory/resource_of.hpp"
+#include "stream/releases.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/backend.hpp"
 #include "weir/spi/block.hpp"
@@ -51,7 +52,16 @@ class HeldResource final : public ForeignResource {
   }
 };
 
+void drop(spi::Ref<spi::Segment> segment) noexcept {
+  if (segment) give_back(*segment.detach());
+}
+
 }  // namespace
+
+HeldMemory::~HeldMemory() {
+  drop(std::move(joined_));
+  if (auto memory = memory_.take()) drop(std::move(*memory));
+}
 
 std::size_t HeldMemory::size() const { return detail::decode(descriptor_).segment_size; }
 
@@ -75,8 +85,9 @@ const spi::Ref<spi::Segment>& HeldMemory::joined(std::span<spi::Segment* const> 
   spi::DeviceState& device = *parts.front()->device;
   if (!std::ranges::all_of(parts, [&](const spi::Segment* part) { return part->device == &device; }))
     violated("a tensor in memory of two devices");
+  device.check_process();
   std::vector<spi::Segment*> of(parts.begin(), parts.end());
-  joined_ = join_memory(device, parts);
+  drop(std::exchange(joined_, join_memory(device, parts)));
   parts_ = std::move(of);
   return joined_;
 }

@@ -20,11 +20,15 @@ namespace weir::detail::hold {
 /// Whether memory has addresses of its own, or can only be joined with others'. Some backends make no difference.
 enum class As : std::uint8_t { whole, part };
 
-/// A segment of a set: what was told of it, and the memory once it is open.
+/// A segment of a set: what was told of it, and the memory once it is open. Its end in a forked child leaks memory that
+/// belongs to the parent's driver.
 class HeldMemory {
  public:
   HeldMemory(Bytes descriptor, spi::StrangerFd file)
       : descriptor_(descriptor.begin(), descriptor.end()), memory_(one(std::move(file))) {}
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+  ~HeldMemory();
   /// Return how many bytes it has, as it is said.
   [[nodiscard]] std::size_t size() const;
   /// Return the memory, read-only, opened on `preferred` and as `as` says if nobody has opened it yet and that device
