@@ -15,6 +15,7 @@
 #include "expect.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "settle.hpp"
 #include "threads.hpp"
 #include "time_limits.hpp"
 #include "weir/holder.hpp"
@@ -146,6 +147,35 @@ TEST_F(CudaHeldSets, PagesAreMappedOnce) {
   EXPECT_EQ(joined, (Calls{2, 3, 3, 0})) << "the reader let go of what the last set did not have";
   expect(three, 0, 3);
   expect(all, 0, count);
+}
+
+// A run keeps all of its pages, also those that a later set has not.
+TEST_F(CudaHeldSets, PagesThatLeftTheSetAreLetGo) {
+  constexpr std::size_t page = std::size_t{2} << 20U, size = page / 4 * 3;
+  const auto pool = make_pool(cuda::make_vmm_resource(gpu(), {.exportable = true}),
+                              {.segment_bytes = page, .growth = 0, .exportable = true});
+  std::vector<Buffer> buffers;  // the first in page 0, the second in 0 and 1, the third in 1 and 2
+  for (int i = 0; i < 3; ++i) buffers.push_back(pool->allocate(size, stream_));
+  const auto opens = [&](const std::vector<std::size_t>& tensors, std::size_t unmapped, std::size_t released) {
+    for (const std::size_t i : tensors)
+      writer_->add(std::to_string(i), buffers[i].view(u8, {static_cast<std::int64_t>(size)}), stream_);
+    writer_->commit(limit);
+    test::await_releases();
+    const std::size_t unmaps = calls_("cuMemUnmap"), releases = calls_("cuMemRelease");
+    EXPECT_EQ(open().first.tensors.size(), tensors.size());
+    test::await_releases();
+    EXPECT_EQ(calls_("cuMemUnmap") - unmaps, unmapped);
+    EXPECT_EQ(calls_("cuMemRelease") - releases, released);
+  };
+  opens({2}, 0, 0);
+  opens({1}, 2, 1);        // page 1 is not the first of its run any more
+  opens({0}, 2, 1);        // page 0 alone
+  opens({2}, 1, 1);        // pages 1 and 2 anew
+  writer_->commit(limit);  // an empty set
+  open();
+  opens({0}, 0, 0);  // page 0 has addresses of its own now
+  opens({0, 1}, 0, 0);
+  opens({0}, 2, 1);
 }
 
 }  // namespace

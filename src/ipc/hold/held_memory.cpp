@@ -92,6 +92,11 @@ const spi::Ref<spi::Segment>& HeldMemory::joined(std::span<spi::Segment* const> 
   return joined_;
 }
 
+void HeldMemory::forget_joined() noexcept {
+  drop(std::move(joined_));
+  parts_.clear();
+}
+
 Buffer hold_buffer(spi::Ref<spi::Segment> segment, const Stream& stream, SetLease lease) {
   auto& resource = resource_of<HeldResource>(*segment->device);
   return resource.hold(std::move(segment), stream, std::move(lease));

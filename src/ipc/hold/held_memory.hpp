@@ -38,6 +38,8 @@ class HeldMemory {
   /// Return a segment with the memory of all `parts`, of which the first is this one: the same again for the same
   /// parts. Throws corrupt_descriptor if they cannot be joined.
   [[nodiscard]] const spi::Ref<spi::Segment>& joined(std::span<spi::Segment* const> parts);
+  /// Let go of what joined() returned, and so of the other parts.
+  void forget_joined() noexcept;
 
  private:
   static std::vector<spi::StrangerFd> one(spi::StrangerFd file) {

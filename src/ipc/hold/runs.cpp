@@ -27,6 +27,12 @@ Runs::Runs(std::span<const std::shared_ptr<HeldMemory>> segments, SetLease lease
   }
 }
 
+Runs::~Runs() {
+  for (const auto& segment : segments_) {
+    if (!joined_.contains(segment.get())) segment->forget_joined();
+  }
+}
+
 void Runs::connect(const Record& record) {
   if (record.size == 0) return;
   const std::size_t first = record.segment;
@@ -74,6 +80,7 @@ spi::Ref<spi::Segment> Runs::map(std::size_t first, std::size_t last) {
     if (alone && !segments_[i]->is_part()) return memory;
     parts.push_back(memory.get());
   }
+  joined_.insert(segments_[first].get());
   return segments_[first]->joined(parts);
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "ipc/hold/held_memory.hpp"
@@ -23,6 +24,10 @@ class Runs {
   /// Throws corrupt_descriptor for descriptors of segments that could not be. `stream` and `segments` stay as they are
   /// for as long as this object. `holder` is the socket over which they came.
   Runs(std::span<const std::shared_ptr<HeldMemory>> segments, SetLease lease, const Stream& stream, int holder);
+  Runs(const Runs&) = delete;
+  Runs& operator=(const Runs&) = delete;
+  /// Let go of the runs of earlier sets that are none of this one: they keep segments that have left the set.
+  ~Runs();
 
   /// Connect the segments in which the tensor lies. Throws corrupt_descriptor if it lies outside of them.
   void connect(const Record& record);
@@ -44,6 +49,7 @@ class Runs {
   std::vector<std::int64_t> open_;     // by segment: tensors that begin there and go on, less those that end there
   std::vector<std::size_t> firsts_;    // by segment: the first one of its run; empty before the first part()
   std::vector<std::optional<Buffer>> runs_;  // by first segment
+  std::unordered_set<const HeldMemory*> joined_;  // the first ones of runs whose segments were joined
 };
 
 }  // namespace weir::detail::hold
