@@ -4,6 +4,7 @@
 // packets, each with a count of files and a length. They go to a holder, and to a reader.
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "input.hpp"
@@ -65,10 +66,14 @@ void run_hold(std::span<const std::byte> bytes) {
       require(store.size() <= limits.sets && store.usage()->files <= limits.files &&
                   store.usage()->bytes <= limits.bytes + 3 * detail::wire_size,
               "more than the limits");
+      const auto kept = store.find("a");
+      require(!kept || kept->segments.size() <= limits.files, "segments that do not count");
       reads = reads && passes([&] {
         const auto arrived = reading.receive(packet, std::vector<File>(files, file));
         if (!arrived) return;
         for (const auto& segment : arrived->segments) require(segment && segment->file == file, "a segment without memory");
+        require(std::set(arrived->segments.begin(), arrived->segments.end()).size() == arrived->segments.size(),
+                "a segment twice");
         for (const Packet& tensors : arrived->tensors) {
           const Message message = decode(tensors);
           read_records(std::get<Tensors>(message), [&](Record&& record) {

@@ -378,6 +378,8 @@ HELD = {
     "writer_too_many_files": b"\0" + held_segments(FRESH, FRESH) + held_segments(FRESH, FRESH) + held_commit(0, 4),
     "writer_too_many_tensors": b"\0" + held_tensors(*[held_tensor()] * 21) + held_commit(21, 0) + held_commit(0, 0),
     "writer_lies": b"\0" + held_segments(FRESH) + held_commit(0, 2),
+    "writer_names_one_again_and_again": b"\0" + held_segments(FRESH) + held_commit(0, 1) + held_segments(0, 0)
+                                        + held_segments(0, 0) + held_commit(0, 4),
     "writer_names_what_it_never_told": b"\0" + held_segments(0),
     "writer_without_file": b"\0" + held_segments(FRESH, files=0),
     "reader": b"\1" + held(9, 1, bytes(8)) + held(9, 2, bytes(8)),
@@ -386,6 +388,7 @@ HELD = {
                + held_tensors(held_tensor(), held_tensor(b"name", 0, 0xffffffff, 0)),
     "arrives_empty": b"\1" + held_set(0, 0),
     "arrives_again": b"\1" + held_set(1, 0, request=7) + held_segments(FRESH) + held_set(1, 0) + held_segments(0),
+    "arrives_twice": b"\1" + held_set(1, 0, request=7) + held_segments(FRESH) + held_set(2, 0) + held_segments(0, 0),
     "arrives_too_much": b"\1" + held_set(1, 1) + held_segments(FRESH, FRESH),
     "arrives_torn": b"\1" + held_set(0, 1) + held(5, 1, held_tensor()[:-8]),
     "arrives_without_set": b"\1" + held_segments(FRESH),

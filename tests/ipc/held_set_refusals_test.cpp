@@ -274,6 +274,28 @@ TEST_F(HoldRefusals, ClientsThatBreakTheProtocolAreCutOff) {
   EXPECT_TRUE(comes_to(0, 0));
 }
 
+// The holder would keep an entry for each time, and send each to all readers, for the price of one segment.
+TEST_F(HoldRefusals, AWriterNamesASegmentOnceInASet) {
+  const auto whole = resource->allocate(4096, stream).ipc_descriptor(stream);
+  const Bytes described(whole.bytes().begin(), whole.bytes().end());
+  for (const bool at_once : {true, false}) {
+    const Raw client(holder.path());
+    commit(client, OneTensor{}.packet(), described, whole.fds()[0].get());
+    for (int i = 0; i < 2; ++i) {  // once in each set
+      client.send(message(4, 1, {0}));
+      client.send(message(6, 0, {1, 0}));
+      EXPECT_EQ(client.receive().first, 7U);
+    }
+    if (at_once) {
+      client.send(message(4, 2, {0, 0}));
+    } else {
+      for (int i = 0; i < 2; ++i) client.send(message(4, 1, {0}));
+    }
+    client.send(message(6, 0, {2, 0}));
+    EXPECT_EQ(client.receive().first, 0U) << "it was not cut off";
+  }
+}
+
 TEST_F(HoldRefusals, AReaderBelievesNoWriter) {
   const Buffer buffer = resource->allocate(100, stream);
   const auto genuine = buffer.slice(0, 100).ipc_descriptor(stream);

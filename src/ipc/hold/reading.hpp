@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ipc/hold/messages.hpp"
+#include "ipc/hold/named_places.hpp"
 
 namespace weir::detail::hold {
 
@@ -67,6 +68,7 @@ class Reading {
   void begin(const Set& set, std::vector<File> files) {
     if (coming_) violated("a set before the end of the one before");
     if (set.segments > most_segments) violated(std::to_string(set.segments) + " segments");
+    named_.begin(told_.size());
     coming_.emplace();
     coming_->request = set.request;
     coming_->epoch = set.epoch;
@@ -84,7 +86,7 @@ class Reading {
         coming_->segments.push_back(std::make_shared<Memory>(descriptor, std::move(files[file])));
         ++file;
       } else {
-        if (message[i] >= told_.size()) violated("a segment of which it never told");
+        named_.name(message[i]);
         coming_->segments.push_back(told_[message[i]]);
       }
     }
@@ -103,6 +105,7 @@ class Reading {
   std::optional<Arrived> coming_;
   std::size_t segments_left_ = 0, tensors_left_ = 0, bytes_ = 0;
   std::vector<std::shared_ptr<Memory>> told_;  // of the set that arrived last
+  NamedPlaces named_;                          // in coming_
 };
 
 }  // namespace weir::detail::hold

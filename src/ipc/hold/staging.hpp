@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipc/hold/named_places.hpp"
 #include "ipc/hold/store.hpp"
 
 namespace weir::detail::hold {
@@ -35,8 +36,7 @@ class Staging {
             store_.usage(), message.descriptors.subspan(file * wire_size, wire_size), std::move(files[file]));
         ++file;
       } else {
-        if (message[i] >= told_.size())
-          violated("segment " + std::to_string(message[i]) + " of " + std::to_string(told_.size()));
+        named_.name(message[i]);
         segment = told_[message[i]].lock();
         if (!segment) return refuse({Why::forgotten, 0});
       }
@@ -94,7 +94,10 @@ class Staging {
 
  private:
   KeptSet<File>& made() {
-    if (!set_) set_ = std::make_shared<KeptSet<File>>(store_.usage());
+    if (!set_) {
+      named_.begin(told_.size());
+      set_ = std::make_shared<KeptSet<File>>(store_.usage());
+    }
     return *set_;
   }
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t files) {
@@ -118,6 +121,7 @@ class Staging {
   std::shared_ptr<KeptSet<File>> set_;  // in the making
   // Of the last commit. They belong to the sets that have them, so that a writer that stays keeps no memory alive.
   std::vector<std::weak_ptr<const KeptSegment<File>>> told_;
+  NamedPlaces named_;  // in the set in the making
   std::optional<Refused> refusal_;
 };
 
