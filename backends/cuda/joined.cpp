@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of several VMM handles, mapped one behind the other.
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "context_scope.hpp"
@@ -61,6 +62,11 @@ spi::Segment* join(spi::DeviceState& device, std::span<spi::Segment* const> page
   for (const spi::Segment* const page : pages) {
     joined->imported = joined->imported || page->imported;
     joined->read_only = joined->read_only || page->read_only;
+  }
+  if (joined->imported && bytes > gpu.total_memory) {
+    throw Error(Errc::corrupt_descriptor, std::to_string(pages.size()) + " segments of " + std::to_string(bytes) +
+                                              " bytes together are larger than " + gpu.describe() + ", which has " +
+                                              std::to_string(gpu.total_memory));
   }
   joined->map(pages);
   return joined.release();

@@ -183,6 +183,15 @@ TEST_F(SharedPages, AreExportableOnlyWhereThatWasAskedFor) {
 }
 
 // Whatever call fails, what was mapped before is unmapped, and the same pages can be joined again.
+// A stranger may name one page as often as it likes.
+TEST_F(SharedPages, AreNoMoreThanTheDeviceHas) {
+  add(0, 1);
+  const auto opened = open(addresses->hold(0, unit).pages);
+  const std::size_t total = gpu().total_memory();
+  const Segments many(total / unit + 1, opened.front());
+  EXPECT_ERROR(join(many), Errc::corrupt_descriptor, std::to_string(total));
+}
+
 TEST_F(SharedPages, ThatCannotBeJoinedAreLeftAlone) {
   if (!test::find_in_model("fake_cuda_fail")) GTEST_SKIP() << "real drivers refuse nothing on demand";
   const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
