@@ -13,6 +13,7 @@
 
 #include "bytes.hpp"
 #include "expect.hpp"
+#include "fds.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "settle.hpp"
@@ -33,6 +34,8 @@ class CudaHeldSets : public CudaTest {
     if (IsSkipped() || HasFatalFailure()) return;
     calls_ = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
     if (!calls_) GTEST_SKIP() << "real drivers do not count their calls";
+    test::settle_files();
+    (void)test::open_fds();  // now the leases of earlier tests have ended, and their memory is given back
     stream_ = Stream(gpu());
     std::filesystem::create_directory(folder_);
     holder_.emplace(path_);
