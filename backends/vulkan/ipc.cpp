@@ -128,6 +128,10 @@ Memory* Memory::import(Logical& logical, MemoryKind kind, std::size_t bytes, boo
   Shortage shortage;
   const Offer offer(fd, logical.device.is_gpu, made->memory);
   const VkResult result = made->build(offer.fd(), shortage);
+  if (bytes > shortage.limit)
+    throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment of " + std::to_string(bytes) +
+                                              " bytes is larger than any here, which has at most " +
+                                              std::to_string(shortage.limit));
   const bool refused = made->buffer != VK_NULL_HANDLE && made->memory == VK_NULL_HANDLE;
   if (refused && result == VK_ERROR_OUT_OF_DEVICE_MEMORY)  // drivers say so of a file that holds less than claimed
     throw Error(Errc::corrupt_descriptor, logical.name() + ": a segment size of " + std::to_string(bytes) +

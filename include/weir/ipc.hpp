@@ -47,8 +47,9 @@ class WEIR_API Descriptor {
 /// Open the memory that `descriptor` names, on the device of this process that has the same identity. The buffer is
 /// usable on `stream` at once, because `stream` waits for the exporter's point. Both processes see each other's writes.
 /// Throws corrupt_descriptor, naming the field; incompatible for another device, driver or version; permission_denied;
-/// peer_gone when the exporter has ended before its work was complete. A call that throws has opened nothing and leaked
-/// nothing. If the exporter ends later, before that work is complete, `stream` is lost with peer_gone.
+/// out_of_memory when this process or the driver is short of what opening takes; peer_gone when the exporter has ended
+/// before its work was complete. A call that throws has opened nothing and leaked nothing. If the exporter ends later,
+/// before that work is complete, `stream` is lost with peer_gone.
 [[nodiscard]] WEIR_API Buffer open(Descriptor descriptor, const Stream& stream);
 
 /// Send `descriptor` over a connected Unix-domain socket, in one message. Waits while the socket has no room, whether

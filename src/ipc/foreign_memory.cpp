@@ -57,19 +57,6 @@ spi::Ref<spi::Segment> import(spi::DeviceState& device, const WireDescriptor& wi
   return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
 }
 
-// Opening takes no new memory of a device. So if a driver runs out of memory, it was asked for more than there is
-// behind the handle.
-template <class Opening>
-spi::Ref<spi::Segment> opened(const Opening& open) {
-  try {
-    return open();
-  } catch (const Error& error) {
-    if (error.code() != Errc::out_of_memory || error.code() == std::errc::not_enough_memory) throw;
-    throw Error(Errc::corrupt_descriptor,
-                std::string("descriptor: segment size or file descriptor is wrong: ") + error.what());
-  }
-}
-
 auto joining(const spi::DeviceState& device) {
   const auto join = device.backend->segments->join;
   if (!join)
@@ -101,20 +88,18 @@ spi::DeviceState& device_of(const WireDescriptor& wire, spi::DeviceState& prefer
 
 spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescriptor& wire,
                                    std::span<spi::StrangerFd> files) {
-  return opened([&] {
-    auto segment = wire.parts.empty() ? import(device, wire, files.front(), wire.segment_size, false)
-                                      : open_parts(device, wire, files);
-    if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
-    return segment;
-  });
+  auto segment = wire.parts.empty() ? import(device, wire, files.front(), wire.segment_size, false)
+                                    : open_parts(device, wire, files);
+  if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
+  return segment;
 }
 
 spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file) {
-  return opened([&] { return import(device, wire, file, wire.segment_size, true); });
+  return import(device, wire, file, wire.segment_size, true);
 }
 
 spi::Ref<spi::Segment> join_memory(spi::DeviceState& device, std::span<spi::Segment* const> parts) {
-  return opened([&] { return spi::Ref<spi::Segment>::adopt(joining(device)(device, parts)); });
+  return spi::Ref<spi::Segment>::adopt(joining(device)(device, parts));
 }
 
 }  // namespace weir::detail

@@ -181,5 +181,27 @@ TEST_F(CudaHeldSets, PagesThatLeftTheSetAreLetGo) {
   opens({0}, 2, 1);
 }
 
+// The segments are good, and the driver has memory again when the reader asks next.
+TEST_F(CudaHeldSets, AShortageOfTheDriverIsNoFaultOfTheSet) {
+  constexpr std::size_t page = std::size_t{2} << 20U, size = page / 4 * 3;
+  const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
+  const auto pool = make_pool(cuda::make_vmm_resource(gpu(), {.exportable = true}),
+                              {.segment_bytes = page, .growth = 0, .exportable = true});
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < 2; ++i) {  // in one page, and then in two
+    buffers.push_back(pool->allocate(size, stream_));
+    writer_->add("a", buffers.back().view(u8, {static_cast<std::int64_t>(size)}), stream_);
+    writer_->commit(limit);
+    for (const char* call : {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+      reader_.emplace(path_, "weights");
+      epoch_ = 0;
+      fail(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_ERROR(open(), Errc::out_of_memory, call) << i;
+      fail("", 0, 0);
+      EXPECT_EQ(open().first.tensors.size(), 1U) << call << ", " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::cuda_test
