@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/foreign_memory.hpp"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,23 @@ spi::Ref<spi::Segment> import(spi::DeviceState& device, const WireDescriptor& wi
   return spi::Ref<spi::Segment>::adopt(device.backend->segments->import_handle(device, request));
 }
 
+// The peer is believed only where the backend does not know the memory by itself.
+void name(spi::Segment& segment, spi::SegmentId id) noexcept {
+  if (!segment.known_as(segment)) segment.set_id(id);
+}
+
+// Whoever joins the same parts in the same order gives them the same name.
+spi::SegmentId name_of(std::span<spi::Segment* const> parts) {
+  constexpr std::uint64_t prime = 0x100000001b3;  // FNV-1a's
+  spi::SegmentId all;
+  for (spi::Segment* const part : parts) {
+    const spi::SegmentId id = part->id();
+    all = {all.high * prime ^ id.high, all.low * prime ^ id.low};
+  }
+  if (all.low == 0) all.low = 1;
+  return all;
+}
+
 auto joining(const spi::DeviceState& device) {
   const auto join = device.backend->segments->join;
   if (!join)
@@ -90,16 +108,20 @@ spi::Ref<spi::Segment> open_memory(spi::DeviceState& device, const WireDescripto
                                    std::span<spi::StrangerFd> files) {
   auto segment = wire.parts.empty() ? import(device, wire, files.front(), wire.segment_size, false)
                                     : open_parts(device, wire, files);
-  if (!segment->known_as(*segment)) segment->set_id(wire.segment);  // no backend knows better than the peer
+  name(*segment, wire.segment);
   return segment;
 }
 
 spi::Ref<spi::Segment> open_part(spi::DeviceState& device, const WireDescriptor& wire, spi::StrangerFd& file) {
-  return import(device, wire, file, wire.segment_size, true);
+  auto part = import(device, wire, file, wire.segment_size, true);
+  name(*part, wire.segment);
+  return part;
 }
 
 spi::Ref<spi::Segment> join_memory(spi::DeviceState& device, std::span<spi::Segment* const> parts) {
-  return spi::Ref<spi::Segment>::adopt(joining(device)(device, parts));
+  auto segment = spi::Ref<spi::Segment>::adopt(joining(device)(device, parts));
+  name(*segment, name_of(parts));
+  return segment;
 }
 
 }  // namespace weir::detail

@@ -316,6 +316,21 @@ TEST_P(LentPages, TensorsOfASetShareThem) {
   }
 }
 
+TEST_P(LentPages, CountOnceForAllReadersOfASet) {
+  const Buffer buffer = in_pages(4);
+  HolderThread holder;
+  ipc::SetWriter from(holder.path(), "weights");
+  from.add("run", buffer.slice(0, 3 * page).view(u8, {static_cast<std::int64_t>(3 * page)}), stream);
+  from.add("alone", buffer.slice(3 * page, page).view(u8, {static_cast<std::int64_t>(page)}), stream);
+  from.commit(limit);
+  ipc::SetReader one(holder.path(), "weights"), other(holder.path(), "weights");
+  const ipc::HeldSet first = one.open(stream, limit);
+  const auto reserved = [&] { return first.tensors.at("run").buffer().memory_resource()->stats().reserved; };
+  EXPECT_EQ(reserved(), 4 * page);
+  const ipc::HeldSet second = other.open(stream, limit);
+  EXPECT_EQ(reserved(), 4 * page);
+}
+
 TEST_P(LentPages, LeaveNoFilesBehind) {
   const auto round = [&] {
     const Buffer buffer = in_pages(5);
