@@ -182,7 +182,6 @@ TEST_F(SharedPages, AreExportableOnlyWhereThatWasAskedFor) {
   EXPECT_ERROR(ops().export_handle(*addresses->hold(0, 1).pages.front()), Errc::unsupported, "not made to be shared");
 }
 
-// Whatever call fails, what was mapped before is unmapped, and the same pages can be joined again.
 // A stranger may name one page as often as it likes.
 TEST_F(SharedPages, AreNoMoreThanTheDeviceHas) {
   add(0, 1);
@@ -192,6 +191,7 @@ TEST_F(SharedPages, AreNoMoreThanTheDeviceHas) {
   EXPECT_ERROR(join(many), Errc::corrupt_descriptor, std::to_string(total));
 }
 
+// Whatever call fails, what was mapped before is unmapped, and the same pages can be joined again.
 TEST_F(SharedPages, ThatCannotBeJoinedAreLeftAlone) {
   if (!test::find_in_model("fake_cuda_fail")) GTEST_SKIP() << "real drivers refuse nothing on demand";
   const auto fail = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
