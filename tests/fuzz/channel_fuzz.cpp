@@ -40,7 +40,7 @@ struct Halves {
     } else if (const auto* const segment = std::get_if<Segment>(&message)) {
       const auto bytes = segment->descriptor.size();
       require(bytes >= detail::wire_size && bytes <= detail::most_wire_size, "a descriptor of another size");
-      borrower.add(segment->number, {std::to_integer<std::uint64_t>(segment->descriptor[0])});
+      borrower.add(segment->number, {std::to_integer<std::uint64_t>(segment->descriptor[0])}, segment->files());
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       require(grant->payload.size() <= most_payload, "a payload that is too large");
       const Memory& memory = borrower.check(*grant);

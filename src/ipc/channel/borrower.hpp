@@ -25,25 +25,30 @@ class Borrower {
   explicit Borrower(std::uint32_t window) noexcept : window_(window) {}
 
   [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
-  /// The peer tells of a segment.
-  void add(std::uint32_t number, Memory memory) {
+  /// The peer tells of a segment, which has so many files.
+  void add(std::uint32_t number, Memory memory, std::size_t files = 1) {
     if (number <= last_) violated("segment " + std::to_string(number) + " after " + std::to_string(last_));
     if (unopened_ == window_) violated("more than " + std::to_string(window_) + " segments without a buffer that was taken");
     if (segments_.size() == most_segments) violated("more than " + std::to_string(most_segments) + " segments");
-    segments_.emplace(number, Told{std::move(memory)});
+    const std::size_t counted = files == 1 ? 0 : files;  // of the others, the window is the limit
+    if (counted > most_unopened_files - unopened_files_)
+      violated("more than " + std::to_string(most_unopened_files) +
+               " files of segments without a buffer that was taken");
+    segments_.emplace(number, Told{std::move(memory), counted});
     last_ = number;
     ++unopened_;
+    unopened_files_ += counted;
   }
-  /// The file of a segment is no longer kept open.
+  /// The files of a segment are no longer kept open.
   void opened(std::uint32_t number) noexcept {
     const auto known = segments_.find(number);
-    if (known != segments_.end() && std::exchange(known->second.unopened, false)) --unopened_;
+    if (known != segments_.end()) forget_files(known->second);
   }
   /// The peer grants nothing of the segment any more. Return what was kept for it.
   [[nodiscard]] Memory retire(std::uint32_t number) {
     auto known = segments_.extract(number);
     if (known.empty()) violated("segment " + std::to_string(number) + " ends, of which it never told");
-    if (known.mapped().unopened) --unopened_;
+    forget_files(known.mapped());
     return std::move(known.mapped().memory);
   }
   /// The peer tells of its page.
@@ -106,14 +111,22 @@ class Borrower {
  private:
   struct Told {
     Memory memory;
+    std::size_t files;  // that count
     bool unopened = true;
   };
+
+  void forget_files(Told& told) noexcept {
+    if (!std::exchange(told.unopened, false)) return;
+    --unopened_;
+    unopened_files_ -= told.files;
+  }
 
   std::map<std::uint32_t, Told> segments_;
   std::uint32_t last_ = 0;
   bool has_page_ = false;
   const std::uint32_t window_;
   std::uint32_t arrived_ = 0, unopened_ = 0, to_credit_ = 0, told_credit_ = 0;
+  std::size_t unopened_files_ = 0;  // of segments of several parts
   std::size_t held_ = 0;
   std::vector<std::uint64_t> to_release_;
   std::size_t told_releases_ = 0;

@@ -47,7 +47,7 @@ class Lender {
   /// Return whether the peer may be told of a segment with so many files now. It keeps them open until its user takes
   /// the first buffer of the segment, so segments of many parts do not come one right after another.
   [[nodiscard]] bool takes_files(std::size_t files) const noexcept {
-    return files == 1 || on_their_way_ == 0 || files <= most_unopened - std::min(most_unopened, unopened_);
+    return files == 1 || on_their_way_ == 0 || files <= most_unopened_files - std::min(most_unopened_files, unopened_);
   }
   /// The peer was told of them.
   void tell_files(std::size_t files) noexcept { unopened_ += files; }
@@ -119,7 +119,6 @@ class Lender {
   [[nodiscard]] std::size_t told() const noexcept { return told_.size(); }  ///< segments that the peer knows
 
  private:
-  static constexpr std::size_t most_unopened = 256;  // files of segments of several parts
   static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
 
   [[nodiscard]] bool is_lent(std::uint64_t number) const noexcept {
@@ -140,7 +139,7 @@ class Lender {
   std::map<ToldOf, std::uint32_t> told_;
   std::uint32_t last_segment_ = 0;
   std::uint32_t window_ = 0, on_their_way_ = 0;
-  std::size_t unopened_ = 0;  // told of since nothing was on its way
+  std::size_t unopened_ = 0;  // files of segments of several parts, told of since nothing was on its way
 };
 
 }  // namespace weir::detail::channel

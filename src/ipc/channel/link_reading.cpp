@@ -251,7 +251,7 @@ void Link::add_segment(const Segment& message) {
   const std::span<spi::StrangerFd> files = std::span(incoming_files_).subspan(next_file_, wire.memory_files());
   const bool all_came = std::ranges::all_of(files, [](const spi::StrangerFd& file) { return bool{file}; });
   const auto made = std::make_shared<ForeignSegment>(std::move(wire), all_came ? nullptr : lost_files());
-  borrower_.add(message.number, {made});
+  borrower_.add(message.number, {made}, files.size());
   made->keep(files);
   next_file_ += files.size();
 }

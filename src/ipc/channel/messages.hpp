@@ -22,6 +22,7 @@ inline constexpr std::uint32_t protocol_version = 4;
 inline constexpr std::size_t most_payload = 256;        ///< bytes of a user beside one buffer
 inline constexpr std::size_t largest_packet = 32 << 10;  ///< bytes
 inline constexpr std::size_t most_files = 253;          ///< beside one packet
+inline constexpr std::size_t most_unopened_files = 256;  ///< of segments of several parts
 
 /// The first message of each side, and only that.
 struct Hello {

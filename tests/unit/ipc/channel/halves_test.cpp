@@ -231,6 +231,26 @@ TEST(Borrower, KeepsNoMoreThanItSaid) {
   EXPECT_ERROR(borrower.add(6, {10}), Errc::corrupt_descriptor, "more than 3 segments");
 }
 
+// A segment of several parts brings many files, which stay open until its first buffer is taken.
+TEST(Borrower, KeepsFewFilesOfSegmentsOfSeveralParts) {
+  Borrower<Memory> borrower(10);
+  constexpr auto too_many = "more than 256 files";
+  borrower.add(1, {10}, 250);
+  EXPECT_ERROR(borrower.add(2, {10}, 7), Errc::corrupt_descriptor, too_many);
+  borrower.add(2, {10}, 6);
+  borrower.add(3, {10});  // the window is the limit of those
+  EXPECT_ERROR(borrower.add(4, {10}, 2), Errc::corrupt_descriptor, too_many);
+  borrower.opened(1);
+  borrower.opened(1);  // counts once
+  borrower.opened(3);
+  EXPECT_ERROR(borrower.add(4, {10}, 251), Errc::corrupt_descriptor, too_many);
+  borrower.add(4, {10}, 250);
+  (void)borrower.retire(2);
+  (void)borrower.retire(1);  // which no longer counts
+  EXPECT_ERROR(borrower.add(5, {10}, 7), Errc::corrupt_descriptor, too_many);
+  borrower.add(5, {10}, 6);
+}
+
 TEST(Borrower, WaitsForPointsOfThePageThatItWasToldOf) {
   Borrower<Memory> borrower(8);
   borrower.add(1, {10});

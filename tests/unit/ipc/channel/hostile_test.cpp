@@ -120,6 +120,22 @@ TEST_F(HostilePeer, GrantsOnlyWhatItToldOf) {
   expect_cut_off("never told");
 }
 
+TEST_F(HostilePeer, LeavesFewFilesOpenThatNobodyAskedFor) {
+  peer_.greet();
+  auto wire = honest();
+  constexpr std::size_t parts = 200;
+  wire.parts.assign(parts, wire.segment_size);
+  wire.size = wire.segment_size *= parts;
+  const auto file = memory_file(wire.parts[0]);
+  const std::vector<int> files(parts, file.get());
+  for (std::uint32_t number = 1; number <= 2; ++number) {
+    PacketWriter packet;
+    ASSERT_TRUE(packet.add(Segment{number, detail::encode(wire)}));
+    peer_.say(packet, files);
+  }
+  expect_cut_off("more than 256 files");
+}
+
 TEST_F(HostilePeer, GrantsNothingAfterItsFarewell) {
   peer_.greet();
   say_behind_a_segment([](PacketWriter& packet) {

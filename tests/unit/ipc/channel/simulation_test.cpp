@@ -47,7 +47,7 @@ struct Local {
   Local& operator=(const Local&) = delete;
   ~Local();
   World& world;
-  const std::size_t process;
+  const std::size_t process, files;
 };
 using LocalPtr = std::shared_ptr<const Local>;
 
@@ -278,17 +278,19 @@ class World {
   void send(End& end, bool faults) {
     if (end.gone || end.lender.room() == 0) return;
     const UsePtr use = something(end.process);
-    if (!use) return;
+    if (!use || !end.lender.takes_files(use->segment->files)) return;
     PacketWriter packet;
     owe(end, packet);
     std::vector<std::uint64_t> lent;
     const ToldOf what{use->segment.get(), one_in(2) ? ipc::Access::read_only : ipc::Access::read_write};
     const auto told = end.lender.tell(what);
     if (told.first) {
-      std::array<std::byte, detail::wire_size> descriptor{};
+      const std::size_t files = use->segment->files;
+      std::vector<std::byte> descriptor(detail::wire_size + (files == 1 ? 0 : files * detail::wire_part_size));
       const Described described{use->slot, what.access};
       std::memcpy(descriptor.data(), &described, sizeof described);
       (void)packet.add(Segment{told.number, descriptor});
+      if (files != 1) end.lender.tell_files(files);
     }
     const std::size_t stream = draw(streams);
     Work& work = works_[end.process][stream];
@@ -398,7 +400,7 @@ class World {
     if (end.unread.empty()) {
       end.packet = std::move(end.incoming.front());
       end.incoming.pop_front();
-      end.unread.came({end.packet, count_segments(end.packet)});
+      end.unread.came({end.packet, count_files(end.packet)});
     }
     std::vector<UsePtr> back;
     try {
@@ -410,12 +412,13 @@ class World {
     }
   }
 
-  static std::size_t count_segments(std::span<const std::byte> bytes) {
+  static std::size_t count_files(std::span<const std::byte> bytes) {
     std::size_t count = 0;
     PacketReader packet(bytes, 1000);
     try {
       while (const auto message = packet.next()) {
-        count += std::holds_alternative<Segment>(*message) || std::holds_alternative<Page>(*message) ? 1U : 0U;
+        if (const auto* const segment = std::get_if<Segment>(&*message)) count += segment->files();
+        if (std::holds_alternative<Page>(*message)) ++count;
       }
     } catch (const Error&) {  // of the files that are too many
     }
@@ -429,7 +432,7 @@ class World {
     } else if (const auto* const segment = std::get_if<Segment>(&message)) {
       Described described;
       std::memcpy(&described, segment->descriptor.data(), sizeof described);
-      end.borrower.add(segment->number, {described, std::make_shared<Local>(*this, end.process)});
+      end.borrower.add(segment->number, {described, std::make_shared<Local>(*this, end.process)}, segment->files());
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       const ForeignSegment& memory = end.borrower.check(*grant);
       end.borrower.arrive();
@@ -539,7 +542,7 @@ class World {
   std::array<std::array<Work, streams>, processes> works_;
 };
 
-Local::Local(World& in, std::size_t of) : world(in), process(of) { ++in.segments_[of]; }
+Local::Local(World& in, std::size_t of) : world(in), process(of), files(in.one_in(3) ? 100 : 1) { ++in.segments_[of]; }
 Local::~Local() {
   --world.segments_[process];
   world.tell_of_end(*this);
