@@ -15,6 +15,9 @@
 
 namespace weir::detail::channel {
 
+/// What a side lets its peer lend.
+enum class Borrows : bool { nothing, buffers };
+
 /// Keeps a `Memory` for each segment that the peer told of. `Memory::size()` is in bytes. Not thread-safe.
 template <class Memory>
 class Borrower {
@@ -22,11 +25,12 @@ class Borrower {
   static constexpr std::size_t most_segments = 65536;
 
   /// `window` is what this side said in its Hello.
-  explicit Borrower(std::uint32_t window) noexcept : window_(window) {}
+  explicit Borrower(std::uint32_t window, Borrows what = Borrows::buffers) noexcept : window_(window), what_(what) {}
 
   [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
   /// The peer tells of a segment, which has so many files.
   void add(std::uint32_t number, Memory memory, std::size_t files = 1) {
+    check_borrows();
     if (number <= last_) violated("segment " + std::to_string(number) + " after " + std::to_string(last_));
     if (unopened_ == window_) violated("more than " + std::to_string(window_) + " segments without a buffer that was taken");
     if (segments_.size() == most_segments) violated("more than " + std::to_string(most_segments) + " segments");
@@ -53,6 +57,7 @@ class Borrower {
   }
   /// The peer tells of its page.
   void add_page() {
+    check_borrows();
     if (std::exchange(has_page_, true)) violated("a second page");
   }
   /// A grant is about to arrive. Return its segment.
@@ -115,6 +120,9 @@ class Borrower {
     bool unopened = true;
   };
 
+  void check_borrows() const {
+    if (what_ == Borrows::nothing) violated("it lends where nothing is borrowed");
+  }
   void forget_files(Told& told) noexcept {
     if (!std::exchange(told.unopened, false)) return;
     --unopened_;
@@ -125,6 +133,7 @@ class Borrower {
   std::uint32_t last_ = 0;
   bool has_page_ = false;
   const std::uint32_t window_;
+  const Borrows what_;
   std::uint32_t arrived_ = 0, unopened_ = 0, to_credit_ = 0, told_credit_ = 0;
   std::size_t unopened_files_ = 0;  // of segments of several parts
   std::size_t held_ = 0;

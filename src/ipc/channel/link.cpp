@@ -44,12 +44,12 @@ std::size_t largest_sent(int socket) {
 
 }  // namespace
 
-Link::Link(spi::UniqueFd socket, std::uint32_t window)
+Link::Link(spi::UniqueFd socket, std::uint32_t window, Borrows what)
     : socket_(std::move(socket)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       process_(fork_generation),
       packet_(largest_sent(socket_.get())),
-      borrower_(window) {
+      borrower_(window, what) {
   if (!bell_) fail_descriptor("channel", "eventfd", errno);
   incoming_files_.reserve(most_sent_files);
 }

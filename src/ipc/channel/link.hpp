@@ -68,7 +68,7 @@ struct QueueHook {
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(spi::UniqueFd socket, std::uint32_t window);
+  Link(spi::UniqueFd socket, std::uint32_t window, Borrows what);
   Link(const Link&) = delete;
   virtual ~Link() = default;
   Link& operator=(const Link&) = delete;

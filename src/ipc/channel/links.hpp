@@ -15,8 +15,9 @@ namespace weir::detail::channel {
 /// Throw invalid_argument, in the name of `operation`, for what is no socket that a link can speak over.
 void check_socket(const char* operation, int socket);
 
-/// Make a link over a connected socket, and greet the peer.
-[[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window);
+/// Make a link over a connected socket, and greet the peer. A link that borrows nothing ends when the peer lends.
+[[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window,
+                                              Borrows what = Borrows::buffers);
 
 /// Tell the peers that know the segment of its end. Called before any of them does, by an owner of the segment.
 void tell_of_its_end(spi::Segment& segment);

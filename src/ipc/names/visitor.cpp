@@ -23,7 +23,7 @@ namespace weir::detail::names {
 namespace {
 
 constexpr int at_once = 16;                   // packets; a client that asks without end gets no thread for itself
-constexpr std::uint32_t no_buffers_back = 1;  // the smallest window of a channel: clients lend nothing
+constexpr std::uint32_t no_buffers_back = 1;  // the smallest window of a channel
 
 }  // namespace
 
@@ -66,7 +66,7 @@ bool Visitor::read_one() {
 void Visitor::carry_out(Reply reply) {
   if (reply.opens_channel) {
     auto [mine, theirs] = make_sockets(SOCK_SEQPACKET, "names");
-    link_ = channel::make_link(std::move(mine), no_buffers_back);
+    link_ = channel::make_link(std::move(mine), no_buffers_back, channel::Borrows::nothing);
     file_ = std::move(theirs);
   }
   outgoing_ = reply.lends ? lend(reply) : std::move(reply.packet);

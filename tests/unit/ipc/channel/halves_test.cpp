@@ -251,6 +251,13 @@ TEST(Borrower, KeepsFewFilesOfSegmentsOfSeveralParts) {
   borrower.add(5, {10}, 6);
 }
 
+TEST(Borrower, OfNothingTakesNothing) {
+  Borrower<Memory> borrower(1, Borrows::nothing);
+  EXPECT_ERROR(borrower.add(1, {10}), Errc::corrupt_descriptor, "nothing is borrowed");
+  EXPECT_ERROR(borrower.add_page(), Errc::corrupt_descriptor, "nothing is borrowed");
+  EXPECT_EQ(borrower.segments(), 0U);
+}
+
 TEST(Borrower, WaitsForPointsOfThePageThatItWasToldOf) {
   Borrower<Memory> borrower(8);
   borrower.add(1, {10});

@@ -46,6 +46,15 @@ inline spi::UniqueFd reserved_memory_file(std::size_t bytes) {
   return file;
 }
 
+/// Return a descriptor of the buffer's whole segment, as its process tells a peer of it.
+inline detail::WireDescriptor whole_segment(const Buffer& buffer, const Stream& stream) {
+  auto wire = detail::decode(buffer.ipc_descriptor(stream).bytes());
+  wire.has_lease = wire.has_ready = false;
+  wire.offset = 0;
+  wire.size = wire.segment_size;
+  return wire;
+}
+
 inline constexpr std::chrono::seconds time_limit{30};
 
 /// A peer that has a socket, and bytes of its own making.
@@ -141,15 +150,7 @@ class HostilePeer : public testing::Test {
     expect_nothing_lent();
   }
   /// Return a descriptor as this process would make it for a segment of its own.
-  detail::WireDescriptor honest() {
-    const Buffer buffer = shared();
-    const auto real = buffer.ipc_descriptor(stream_);
-    auto wire = detail::decode(real.bytes());
-    wire.has_lease = wire.has_ready = false;
-    wire.offset = 0;
-    wire.size = wire.segment_size;
-    return wire;
-  }
+  detail::WireDescriptor honest() { return whole_segment(shared(), stream_); }
 
   /// Say what `more` adds behind a segment as it should be, which has number 1, with the files of that beside it.
   template <class More>

@@ -21,9 +21,11 @@
 #include "expect.hpp"
 #include "fds.hpp"
 #include "folder.hpp"
+#include "ipc/channel/hostile_peer.hpp"
 #include "ipc/names/address.hpp"
 #include "ipc/names/messages.hpp"
 #include "ipc/packets.hpp"
+#include "ipc/timeline_page.hpp"
 #include "weir/channel.hpp"
 #include "weir/client.hpp"
 #include "weir/host.hpp"
@@ -224,6 +226,29 @@ TEST_F(NamesStrangers, ThatHaveNoChannelGetNothing) {
   stranger.take_channel().reset();
   EXPECT_TRUE(stranger.say(GetTensor{2, "a"}));
   EXPECT_FALSE(stranger.hear());
+  nobody_is_left();
+}
+
+TEST_F(NamesStrangers, ThatLendAreCutOff) {
+  serve();
+  namespace channel = detail::channel;
+  const detail::OwnPage page;
+  const auto file = memory_file(4096);
+  for (const bool segment : {true, false}) {
+    Stranger stranger(path);
+    stranger.greet();
+    Peer lends(stranger.take_channel());
+    lends.greet();
+    channel::PacketWriter packet;
+    EXPECT_TRUE(segment ? packet.add(channel::Segment{1, detail::encode(whole_segment(memory, stream))})
+                        : packet.add(channel::Page{}));
+    const int beside = segment ? file.get() : page.file().get();
+    lends.say(packet, {&beside, 1});
+    EXPECT_TRUE(stranger.say(GetTensor{1, "a"}));
+    EXPECT_FALSE(stranger.hear());
+    EXPECT_TRUE(lends.await_end());
+  }
+  expect_service();
   nobody_is_left();
 }
 
