@@ -3,7 +3,6 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "as_nobody.hpp"
 #include "fixture.hpp"
 #include "folder.hpp"
 #include "holding.hpp"
@@ -30,19 +30,6 @@ namespace {
 using spi::UniqueFd;
 
 const std::chrono::seconds limit = answer_limit();
-constexpr uid_t nobody = 65534;
-
-/// Makes this thread, and no other, another user's.
-class AsNobody {
- public:
-  AsNobody() { become(nobody); }
-  AsNobody(const AsNobody&) = delete;
-  AsNobody& operator=(const AsNobody&) = delete;
-  ~AsNobody() { become(0); }
-
- private:
-  static void become(uid_t user) { EXPECT_EQ(::syscall(SYS_setresuid, -1, user, -1), 0); }
-};
 
 class OneUser : public OnMemory {
  protected:

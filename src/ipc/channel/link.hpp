@@ -2,6 +2,8 @@
 #pragma once
 // A connection with its socket and its locks. The two halves of the protocol (lender.hpp, borrower.hpp) stand in here.
 
+#include <sys/types.h>
+
 #include <array>
 #include <condition_variable>
 #include <exception>
@@ -68,7 +70,7 @@ struct QueueHook {
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(spi::UniqueFd socket, std::uint32_t window, Borrows what);
+  Link(spi::UniqueFd socket, std::uint32_t window, Borrows what, std::optional<uid_t> user);
   Link(const Link&) = delete;
   virtual ~Link() = default;
   Link& operator=(const Link&) = delete;
@@ -208,6 +210,7 @@ class Link : public std::enable_shared_from_this<Link> {
   ConnectedSocket socket_;
   spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
+  const std::optional<uid_t> user_;  // whose the peer is, where the socket does not say it
 
   // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;

@@ -217,7 +217,7 @@ std::size_t Link::compose(Lock& lock, std::span<const Placed> buffers, bool wait
 // Return the present point of the stream. The peer has to be told of the page before the first one.
 PagePoint Link::record(const Stream& stream) {
   if (!points_) {
-    const auto peer = user_of(socket_.get());
+    const auto peer = user_ ? user_ : user_of(socket_.get());
     if (!peer) fail_socket("getsockopt", errno);
     points_ = SentPoints::of(*peer);
   }

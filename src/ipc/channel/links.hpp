@@ -2,8 +2,11 @@
 #pragma once
 // All connections of the process, which have to hear of the ends of segments that they told their peers of.
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "ipc/channel/link.hpp"
 #include "memory/lent.hpp"
@@ -16,8 +19,9 @@ namespace weir::detail::channel {
 void check_socket(const char* operation, int socket);
 
 /// Make a link over a connected socket, and greet the peer. A link that borrows nothing ends when the peer lends.
+/// For one of a pair of sockets, the kernel knows only who made the pair: then say whose the peer is, if that is known.
 [[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window,
-                                              Borrows what = Borrows::buffers);
+                                              Borrows what = Borrows::buffers, std::optional<uid_t> user = {});
 
 /// Tell the peers that know the segment of its end. Called before any of them does, by an owner of the segment.
 void tell_of_its_end(spi::Segment& segment);

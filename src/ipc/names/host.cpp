@@ -199,7 +199,7 @@ void Host::admit(ConnectedSocket socket) {
   const int file = socket.get();
   try {
     auto visitor =
-        std::make_unique<Visitor>(std::move(socket), Session(directory_, ledger_, client, options_.most_loans),
+        std::make_unique<Visitor>(std::move(socket), user, Session(directory_, ledger_, client, options_.most_loans),
                                   channel::Deadline(options_.patience));
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));

@@ -66,7 +66,7 @@ bool Visitor::read_one() {
 void Visitor::carry_out(Reply reply) {
   if (reply.opens_channel) {
     auto [mine, theirs] = make_sockets(SOCK_SEQPACKET, "names");
-    link_ = channel::make_link(std::move(mine), no_buffers_back, channel::Borrows::nothing);
+    link_ = channel::make_link(std::move(mine), no_buffers_back, channel::Borrows::nothing, user_);
     file_ = std::move(theirs);
   }
   outgoing_ = reply.lends ? lend(reply) : std::move(reply.packet);

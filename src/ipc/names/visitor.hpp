@@ -2,6 +2,8 @@
 #pragma once
 // One connection of a server: its sockets around its session.
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 
@@ -15,8 +17,8 @@ namespace weir::detail::names {
 /// Never waits. Has at most one packet that the client has not taken, and reads nothing before it is gone.
 class Visitor {
  public:
-  Visitor(ConnectedSocket socket, const Session& session, const channel::Deadline& must_greet_by) noexcept
-      : socket_(std::move(socket)), session_(session), must_greet_by_(must_greet_by) {}
+  Visitor(ConnectedSocket socket, uid_t user, const Session& session, const channel::Deadline& must_greet_by) noexcept
+      : socket_(std::move(socket)), user_(user), session_(session), must_greet_by_(must_greet_by) {}
   ~Visitor();
   Visitor(const Visitor&) = delete;
   Visitor& operator=(const Visitor&) = delete;
@@ -37,6 +39,7 @@ class Visitor {
   [[nodiscard]] bool flush();
 
   OwnSocket socket_;
+  const uid_t user_;  // of the client
   Session session_;
   const channel::Deadline must_greet_by_;
   std::shared_ptr<channel::Link> link_;

@@ -98,6 +98,7 @@ class Peer {
     return ::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(time_limit).count())) == 1;
   }
   [[nodiscard]] std::size_t files() const { return files_; }  ///< that came so far
+  [[nodiscard]] const spi::UniqueFd& page() const { return page_; }  ///< the channel's, if it has told of one
   [[nodiscard]] std::size_t releases() const { return releases_; }  ///< that came so far
   void leave() { socket_.reset(); }
   /// Let so many bytes be sent that nobody has read. Return false if this process may not.
@@ -123,13 +124,16 @@ class Peer {
     files_ += files.size();
     const std::span<const std::byte> all(bytes.data(), static_cast<std::size_t>(arrival.bytes));
     detail::channel::PacketReader packet(all, files.size());
+    std::size_t next_file = 0;
     while (const auto message = packet.next()) {
+      if (const auto* const segment = std::get_if<detail::channel::Segment>(&*message)) next_file += segment->files();
+      if (std::holds_alternative<detail::channel::Page>(*message)) page_ = files.at(next_file++).trust();
       if (const auto* const back = std::get_if<detail::channel::Releases>(&*message)) releases_ += back->size();
       if (!goes_on(*message)) return;
     }
   }
 
-  spi::UniqueFd socket_;
+  spi::UniqueFd socket_, page_;
   std::size_t files_ = 0, releases_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,10 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "as_nobody.hpp"
 #include "bytes.hpp"
 #include "expect.hpp"
 #include "fds.hpp"
 #include "folder.hpp"
+#include "gate.hpp"
 #include "ipc/channel/hostile_peer.hpp"
 #include "ipc/names/address.hpp"
 #include "ipc/names/messages.hpp"
@@ -250,6 +253,37 @@ TEST_F(NamesStrangers, ThatLendAreCutOff) {
   }
   expect_service();
   nobody_is_left();
+}
+
+// A page shows how far the streams are that its readers wait for.
+TEST_F(NamesStrangers, OfAnotherUserSeeAnotherPage) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user, too";
+  ASSERT_EQ(::chmod((folder / "").c_str(), 0777), 0);
+  Gate gate;
+  const Stream busy(host_device());
+  gate.hold(busy);
+  serve({.users = {0, nobody}});
+  server->publish("late", memory, busy);
+  std::vector<Stranger> strangers;
+  std::vector<Peer> peers;  // as long as one has it, the next one of the user gets the same page
+  const auto page = [&] {
+    Stranger& stranger = strangers.emplace_back(path);
+    stranger.greet();
+    Peer& peer = peers.emplace_back(stranger.take_channel());
+    peer.greet();
+    EXPECT_TRUE(stranger.say(GetTensor{1, "late"}));
+    EXPECT_TRUE(std::holds_alternative<GotTensor>(*stranger.hear()));
+    (void)peer.next_grant();
+    struct stat seen {};
+    EXPECT_EQ(::fstat(peer.page().get(), &seen), 0);
+    return seen.st_ino;
+  };
+  const auto own = page();
+  EXPECT_EQ(page(), own);
+  const AsNobody now;
+  const auto another = page();
+  EXPECT_NE(another, own);
+  EXPECT_EQ(page(), another);
 }
 
 TEST_F(NamesStrangers, ThatDieAtAnyStepLeaveNothing) {
