@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/reports_later.hpp"
 #include "weir/error.hpp"
 
 namespace weir {
@@ -39,6 +40,8 @@ FailureSink set_failure_sink(FailureSink sink) noexcept {
   return current.exchange(sink ? sink : &print, std::memory_order_acq_rel);
 }
 
-void report(const Failure& failure) noexcept { current.load(std::memory_order_acquire)(failure); }
+void report(const Failure& failure) noexcept {
+  if (!detail::ReportsLater::keep(failure)) current.load(std::memory_order_acquire)(failure);
+}
 
 }  // namespace weir

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/forks.hpp"
+#include "base/reports_later.hpp"
 #include "ipc/channel/deadline.hpp"
 #include "ipc/slices.hpp"
 #include "weir/error.hpp"
@@ -25,7 +26,7 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /// The turn of the thread that made it, until it is destroyed.
+  /// The turn of the thread that made it, until it is destroyed. Failures are told afterwards.
   class Turn {
    public:
     /// Throws timed_out, with the reason `why`; unsupported in a forked child.
@@ -57,6 +58,7 @@ class Turns {
       return of_.taken_ = true;
     }
 
+    const ReportsLater later_;
     Turns& of_;
   };
 

@@ -9,6 +9,7 @@
 #include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
+#include "on_report.hpp"
 #include "sink.hpp"
 #include "weir/channel.hpp"
 #include "weir/host.hpp"
@@ -161,6 +162,19 @@ TEST_F(DISABLED_AlonePoints, AfterARefusal) {
   EXPECT_NE((reports[0].where + reports[0].message).find("cuMemHostRegister"), std::string::npos) << reports[0].message;
 }
 
+TEST_F(DISABLED_AlonePoints, WhoseRefusalTheSinkHears) {
+  reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"))("cuMemHostRegister", 1,
+                                                                                           CUDA_ERROR_NOT_SUPPORTED);
+  const Stream stream(gpu());
+  Busy busy(cuda::native(stream));
+  const test::OnReport taken([&] { EXPECT_NO_THROW(here_.send(buffer_, stream, {}, 30s)); });
+  const auto [received, ready] = hand_over(stream);
+  EXPECT_EQ(taken.count(), 1);
+  EXPECT_EQ(here_.stats().lent, 2U);
+  busy.release();
+  ready.wait();
+}
+
 TEST_F(Points, AreTheHostsWhereTheDeviceCannot) {
   if (!test::find_in_model("fake_cuda_fail")) GTEST_SKIP() << "real drivers lack nothing on demand";
   const auto passes = [](const char* test, CUdevice_attribute lacking) {
@@ -171,6 +185,7 @@ TEST_F(Points, AreTheHostsWhereTheDeviceCannot) {
   EXPECT_TRUE(passes("*AlonePoints.BehindWhatNeverCame", CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED));
   EXPECT_TRUE(passes("*AlonePoints.ByHostFunctions", CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
   EXPECT_TRUE(test::passes_alone("*AlonePoints.AfterARefusal", {"FAKE_CUDA_LACKS="}));
+  EXPECT_TRUE(test::passes_alone("*AlonePoints.WhoseRefusalTheSinkHears", {"FAKE_CUDA_LACKS="}));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/reports_later.hpp"
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/imported.hpp"
 #include "ipc/channel/watcher.hpp"
@@ -231,6 +232,7 @@ std::uint32_t Link::attend(Reads reads) noexcept {
   std::shared_ptr<LinkObserver> observer;
   std::exception_ptr broken, shortage;
   {
+    const ReportsLater later;
     Lock lock(state_);
     attending_ = true;
     changes_later_ = false;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/reports_later.hpp"
 #include "base/shortage.hpp"
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
@@ -53,22 +54,31 @@ void Link::wait(Lock& lock, Waiting& waiting, bool for_room_in_socket) {
     (void)changed_.wait_until(lock, deadline.at());
     return;
   }
-  if (reads) reading_ = true;
-  lock.unlock();
-  int read = reads ? read_soon(for_room_in_socket || deadline.over() ? Clock::duration::zero() : eager) : 0;
-  bool changed = read != 0;
-  if (!changed) {
-    std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
-    pollfd& socket = entries[0];
-    if (reads) socket.events |= POLLIN;
-    if (for_room_in_socket) socket.events |= POLLOUT;
-    changed = ::poll(entries.data(), entries.size(), deadline.milliseconds()) > 0;
-    if (reads && changed && (socket.revents & ~POLLOUT) != 0) read = read_some();
+  int read = 0;
+  bool changed = false;
+  {
+    const ReportsLater later;
+    if (reads) reading_ = true;
+    lock.unlock();
+    read = reads ? read_soon(for_room_in_socket || deadline.over() ? Clock::duration::zero() : eager) : 0;
+    changed = read != 0;
+    if (!changed) {
+      std::array<pollfd, 2> entries{{{socket_.get(), 0, 0}, {bell_.get(), POLLIN, 0}}};
+      pollfd& socket = entries[0];
+      if (reads) socket.events |= POLLIN;
+      if (for_room_in_socket) socket.events |= POLLOUT;
+      changed = ::poll(entries.data(), entries.size(), deadline.milliseconds()) > 0;
+      if (reads && changed && (socket.revents & ~POLLOUT) != 0) read = read_some();
+    }
+    lock.lock();
+    if (reads) {
+      reading_ = false;
+      changed_.notify_all();
+    }
+    if (!later.empty()) lock.unlock();  // the sink may receive, too
   }
-  lock.lock();
+  if (!lock) lock.lock();
   if (reads) {
-    reading_ = false;
-    changed_.notify_all();
     const auto shortage = shortage_;
     watch_again(lock);
     if (shortage) std::rethrow_exception(shortage);  // the next call goes on there
@@ -94,6 +104,7 @@ void Link::watch_again(Lock& lock) noexcept {
 
 void Link::look() {
   if (inherited()) return;
+  const ReportsLater later;
   Lock lock(state_);
   changed_.wait(lock, [this] { return !reading_; });
   if (ended_) return;

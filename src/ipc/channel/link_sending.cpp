@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/reports_later.hpp"
 #include "ipc/channel/dropped.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
@@ -132,6 +134,7 @@ bool Link::peer_takes(const Placed& next) const {
 // Send one packet. Return how many buffers it has: none if another thread was faster.
 std::size_t Link::send_some(std::span<const Placed> buffers, bool waits, const Stream& stream,
                             const Deadline& deadline) {
+  std::optional<ReportsLater> later;  // as long as no other thread can send
   Dropped dropped;
   std::exception_ptr failure;
   std::size_t count = 0;
@@ -141,6 +144,7 @@ std::size_t Link::send_some(std::span<const Placed> buffers, bool waits, const S
     for (; !(ended_ || peer_closed_ || closed_) && !peer_takes(buffers.front()); wait(lock, waiting, false)) {}
     await_turn(lock, deadline);
     sending_ = true;
+    later.emplace();
     try {
       count = compose(lock, buffers, waits, stream);
       packet_.empty() ? unsent(dropped) : put_on_socket(lock, deadline);  // debts alone may fill it
@@ -306,6 +310,7 @@ void Link::owe(Lock& lock) noexcept {
 // Tell the peer what it is owed, without waiting. A thread that is sending does so afterwards.
 void Link::pay_debts() noexcept {
   if (inherited()) return;
+  const ReportsLater later;
   Dropped dropped;
   Lock lock(state_);
   while (!sending_ && !ended_) {

@@ -30,6 +30,7 @@ std::uint64_t Producer::add(spi::UniqueFd socket) {
   std::shared_ptr<channel::Link> link;
   std::uint64_t id = 0;
   {
+    const ReportsLater later;
     const std::scoped_lock lock(serving_);
     check("add_consumer");
     const std::size_t needed = (plan_.consumers().size() + 1) * options_.per_consumer + 1;

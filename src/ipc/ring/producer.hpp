@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/reports_later.hpp"
 #include "ipc/channel/deadline.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/ring/schedule.hpp"
@@ -49,6 +50,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
     After(const After&) = delete;
     After& operator=(const After&) = delete;
     ~After();
+    ReportsLater later;  // ends last
     std::vector<Plan::Waiting> ended;
     std::exception_ptr failure;
     Line short_of;  // serving this one was short of something, so all are to be served again
