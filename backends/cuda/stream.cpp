@@ -272,13 +272,15 @@ void GpuStream::do_store(const spi::StoreOp& op, std::uint64_t /*value*/) {
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
 
 bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
-  return other.device().backend == device().backend || foreign();
+  return (other.device().backend == device().backend && !static_cast<const GpuStream&>(other).unready()) || foreign();
 }
 
 void GpuStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t /*value*/) {
-  if (other.device().backend != device().backend) return wait_through_host(other, wanted);
+  if (other.device().backend != device().backend || static_cast<GpuStream&>(other).unready())
+    return wait_through_host(other, wanted);
   bool complete = false;
   const EventRef event = static_cast<GpuStream&>(other).event_after(wanted, complete);
+  if (!other.known_reached(wanted)) other.throw_if_lost();  // its device may go on, but not with what was meant
   if (complete) return;
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point is waited for that was never recorded");
   const Turn turn(*this);
@@ -311,7 +313,9 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
   if (gpu().waits_for_values()) gate = gpu().gates().take();
   auto latch = gate ? nullptr : std::make_shared<Latch>();
   BlockingFrees::get().begin_wait();
-  const auto open = [&gpu = gpu(), gate, latch] {
+  unready_.fetch_add(1);
+  const auto open = [this, &gpu = gpu(), gate, latch] {
+    unready_.fetch_sub(1);
     if (gate) {
       gpu.gates().open(*gate);
     } else {

@@ -85,6 +85,8 @@ class GpuStream final : public spi::StreamState {
   bool calls_natively() const noexcept override { return true; }
   bool stores_natively() const noexcept override { return gpu().stores_values(); }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
+  /// Return whether work here waits for a point that the host asks about, and that may never come.
+  [[nodiscard]] bool unready() const noexcept { return unready_.load() != 0; }
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
   void do_close() noexcept override;
   void destroy() noexcept override;
@@ -132,6 +134,7 @@ class GpuStream final : public spi::StreamState {
   std::uint64_t thread_ = 0;  // the thread whose per-thread stream it is; 0 for all other streams
   unsigned long long driver_id_ = 0;
   std::atomic<bool> foreign_;
+  std::atomic<int> unready_{0};  // waits through the host that are not over
   std::shared_ptr<void> owner_;
   EventPool* events_;
 

@@ -49,7 +49,7 @@ bool StreamState::reached(std::uint64_t value) noexcept {
     return false;
   }
   const auto refused = detail::thrown_by([&] {
-    if (marked_.load(std::memory_order_acquire) >= value || try_mark()) complete(do_poll());
+    if (marked_.load(std::memory_order_acquire) >= value || try_mark()) complete_unless_lost(do_poll());
   });
   if (refused) lose_if_gone(refused);
   return known_reached(value);
@@ -85,19 +85,23 @@ bool StreamState::finished(std::uint64_t value) noexcept {
   }
   // Work that the driver never got cannot run. Work that it got may still run, although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
-  if (known_reached(last)) return true;
+  if (known_over(last)) return true;
   try {
     if (marked_.load(std::memory_order_acquire) < last) {
       if (sealed) return says_gone(error_) && !outlives_device();  // nothing more than this error will ever be known
       if (!try_mark()) return false;
     }
-    complete(do_poll());
+    detail::atomic_max(over_, do_poll());  // which may be work whose input never came
   } catch (const Error& error) {
     return error.code() == Errc::device_lost && !outlives_device();  // any other error leaves it unknown
   } catch (...) {
     return false;
   }
-  return known_reached(last);
+  return known_over(last);
+}
+
+bool StreamState::known_over(std::uint64_t value) const noexcept {
+  return known_reached(value) || over_.load(std::memory_order_acquire) >= value;
 }
 
 void StreamState::ensure_marked(std::uint64_t value) {
@@ -157,7 +161,7 @@ WaitStatus StreamState::wait_for(std::uint64_t value, std::chrono::nanoseconds t
       auto left = std::chrono::nanoseconds{-1};
       if (!endless) left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(deadline - Clock::now()));
       status = do_wait_host(value, left);
-      if (status == WaitStatus::ready) complete(value);
+      if (status == WaitStatus::ready && !complete_unless_lost(value)) status = WaitStatus::lost;
     }
   });
   if (!refused) return status;
@@ -172,5 +176,12 @@ void StreamState::flush() {
 }
 
 void StreamState::complete(std::uint64_t value) noexcept { detail::atomic_max(reached_, value); }
+
+// A device that goes on after its stream was lost does so after lose_unready() has said so.
+bool StreamState::complete_unless_lost(std::uint64_t value) noexcept {
+  if (lost()) return known_reached(value);
+  complete(value);
+  return true;
+}
 
 }  // namespace weir::spi

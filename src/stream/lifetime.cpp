@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of a stream: its last use, and its last value.
+#include <algorithm>
 #include <utility>
 
 #include "base/atomic_max.hpp"
@@ -36,7 +37,8 @@ void StreamState::mark_forgotten() noexcept {
 Progress StreamState::progress() noexcept {
   std::uint64_t outside = 0, last = issued();
   if (foreign()) outside = last = position(MarkOp{.looks = true});
-  return {outside, finished(last) ? last : reached_.load(std::memory_order_acquire)};
+  if (finished(last)) return {outside, last};
+  return {outside, std::max(reached_.load(std::memory_order_acquire), over_.load(std::memory_order_acquire))};
 }
 
 bool StreamState::try_retain() noexcept {

@@ -192,21 +192,24 @@ TEST_F(RingLies, AreRefused) {
   expect_refusal({greeting(), number, number}, Errc::corrupt_descriptor, "later");
 }
 
-// It says that it takes frames, and takes none; it sends buffers, which nobody receives; and it says what is no packet.
+// It says that it takes frames, and takes none; it lends, where nobody borrows; and it says what is no packet.
 TEST_F(RingLies, OfAConsumerEndItsConnectionAlone) {
   RingProducer producer(host::make_shared_resource(),
                         {.slots = 8, .slot_bytes = 64, .policy = RingPolicy::drop_oldest});
   auto [mine, theirs] = Channel::make_sockets();
+  auto [sender_mine, sender_theirs] = Channel::make_sockets();
   auto [junk_mine, junk] = Channel::make_sockets();
   (void)producer.add_consumer(std::move(mine));
+  (void)producer.add_consumer(std::move(sender_mine));
   (void)producer.add_consumer(std::move(junk_mine));
-  Channel sender(std::move(theirs));
+  const Channel silent(std::move(theirs));
+  Channel sender(std::move(sender_theirs));
   sender.send(buffer, stream);
   ASSERT_EQ(::send(junk.get(), "junk", 4, 0), 4);
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   while (producer.stats().consumers.size() != 1 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_EQ(producer.stats().consumers.size(), 1U) << "junk is no packet";
+  EXPECT_EQ(producer.stats().consumers.size(), 1U) << "junk is no packet, and a buffer is no frame";
   for (int i = 0; i < 30; ++i) (void)producer.publish(producer.acquire(stream, 30s), stream);
   EXPECT_LE(producer.stats().consumers.at(0).held, 2U);
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "alone.hpp"
 #include "gate.hpp"
@@ -36,8 +37,8 @@ class Points : public CudaTest {
     Buffer received = there_.receive(waiting).buffer;
     return {std::move(received), waiting.record()};
   }
-  /// Let `stream` wait for a peer that ends before its work does, and lend behind that.
-  void pass_on_what_never_came(const Stream& stream) {
+  /// Let `stream` wait for a peer that ends before its work does, lend behind that, and let others wait for it.
+  void pass_on_what_never_came(const Stream& stream, const std::vector<Stream>& others) {
     auto sockets = Channel::make_sockets();
     const spi::UniqueFd dies = sockets.first.duplicate();
     Channel lender(std::move(sockets.first)), borrower(std::move(sockets.second));
@@ -47,10 +48,19 @@ class Points : public CudaTest {
     lender.send(host::make_shared_resource()->allocate(64, late), late);
     const Buffer got = borrower.receive(stream).buffer;
     const auto [received, ready] = hand_over(stream);
+    std::vector ends{stream.record()};
+    for (const Stream& other : others) {
+      other.wait(ends.front());
+      ends.push_back(other.record());
+    }
     EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
     ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
     EXPECT_EQ(ready.wait(10s), WaitStatus::lost) << "the bytes are not those that the peer meant";
-    EXPECT_FALSE(test::await_reports(1).empty());
+    for (const Event& each : ends) {
+      EXPECT_EQ(each.wait(10s), WaitStatus::lost);
+      EXPECT_FALSE(each.done());
+    }
+    EXPECT_GE(test::await_reports(ends.size()).size(), ends.size()) << "one for each stream";
   }
   static std::size_t host_functions() {
     const auto calls = test::find_in_model("fake_cuda_calls");
@@ -87,12 +97,12 @@ TEST_F(Points, OfStreamsOfTheApplication) {
 
 // The device cannot be kept from work that stands on its stream, and that work ends as any other.
 TEST_F(Points, AreNotBelievedBehindWhatNeverCame) {
-  const NativeStream native;
-  pass_on_what_never_came(cuda::borrow(gpu(), native.get()));
+  const NativeStream native, other_native;
   const Stream own(gpu()), given_out(gpu());
-  pass_on_what_never_came(own);
   (void)cuda::native(given_out);
-  pass_on_what_never_came(given_out);
+  pass_on_what_never_came(cuda::borrow(gpu(), native.get()), {Stream(gpu())});
+  pass_on_what_never_came(given_out, {Stream(gpu()), cuda::borrow(gpu(), other_native.get())});
+  pass_on_what_never_came(own, {Stream(gpu())});
 }
 
 TEST_F(Points, OfAnotherContext) {
@@ -142,7 +152,7 @@ TEST_F(DISABLED_AlonePoints, ByHostFunctions) {
 
 TEST_F(DISABLED_AlonePoints, BehindWhatNeverCame) {
   const NativeStream native;
-  pass_on_what_never_came(cuda::borrow(gpu(), native.get()));
+  pass_on_what_never_came(cuda::borrow(gpu(), native.get()), {});
 }
 
 TEST_F(DISABLED_AlonePoints, AfterARefusal) {

@@ -266,6 +266,10 @@ class StreamState {
   /// Return whether callers that neither name the stream nor own memory of it may use the native stream. Needs the lock
   /// or the turn.
   bool may_look() const noexcept { return !sealed_ && !forgotten_; }
+  /// Return false for what the driver says only now, when the timeline is lost.
+  bool complete_unless_lost(std::uint64_t value) noexcept;
+  /// Return whether it is known that nothing up to `value` runs any more.
+  bool known_over(std::uint64_t value) const noexcept;
 
   // loss.cpp
   static bool says_gone(const std::exception_ptr& error) noexcept;
@@ -339,6 +343,7 @@ class StreamState {
   sync::Atomic<std::uint64_t> submitted_{0};  // last value the driver has
   sync::Atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be
   sync::Atomic<std::uint64_t> reached_{0};    // last value known to be complete
+  sync::Atomic<std::uint64_t> over_{0};       // of a lost timeline: last value known to run no more
   sync::Atomic<std::uint64_t> awaited_{0};    // last value that is waited for without a use of the timeline
 
   End end_;

@@ -29,6 +29,7 @@ class FakeStream final : public spi::StreamState {
     std::function<void()> on_end = {};
     std::function<void()> on_waits_natively = {};
     std::function<void()> on_poll = {};
+    std::function<void()> on_wait = {};
     std::function<void()> on_mark = {};
     std::function<void()> on_store = {};
   } behaviour;  // set before use
@@ -121,6 +122,7 @@ class FakeStream final : public spi::StreamState {
     return known();
   }
   WaitStatus do_wait_host(std::uint64_t value, std::chrono::nanoseconds timeout) override {
+    if (behaviour.on_wait) behaviour.on_wait();
     std::unique_lock lock(mutex_);
     const auto there = [&] { return known() >= value; };
     if (timeout.count() < 0) {

@@ -230,6 +230,49 @@ TEST(StreamState, AHostWaitThatFindsTheDeviceBrokenReturnsLost) {
   EXPECT_EQ(await_reports(1).size(), 1U);
 }
 
+// What the device goes on with may be used again when it is over, and was never done.
+TEST(StreamState, ALostOneWhoseDeviceGoesOnReachesNothing) {
+  const Fake s;
+  s->put(FakeStream::fill());
+  s->finish(1);
+  EXPECT_TRUE(s->reached(1));
+  s->put(FakeStream::fill());
+  EXPECT_FALSE(s->reached(2));
+  s->become_unready();
+  EXPECT_FALSE(s->finished(2));
+  s->finish(2);
+  EXPECT_TRUE(s->finished(2));
+  EXPECT_FALSE(s->reached(2));
+  EXPECT_EQ(s->wait_for(2, -1ns), WaitStatus::lost);
+  EXPECT_TRUE(s->reached(1));
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+TEST(StreamState, AHostWaitForALostOneWhoseDeviceGoesOnReturnsLost) {
+  const Fake s;
+  s->put(FakeStream::fill());
+  s->behaviour.on_wait = [&] {
+    s->become_unready();
+    s->finish(1);
+  };
+  EXPECT_EQ(s->wait_for(1, -1ns), WaitStatus::lost);
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
+TEST(StreamState, AQuestionThatComesBeforeALossReachesNothing) {
+  const Fake s;
+  s->put(FakeStream::fill());
+  s->flush();
+  s->behaviour.on_poll = [&] {
+    if (s->lost()) return;
+    s->become_unready();
+    s->finish(1);
+  };
+  EXPECT_FALSE(s->reached(1));
+  EXPECT_FALSE(s->reached(1));
+  EXPECT_EQ(take_reports().size(), 1U);
+}
+
 TEST(StreamState, WhatWaitsForALostOneIsLostToo) {
   const Fake other, s;
   other->put(FakeStream::fill());
