@@ -40,7 +40,7 @@ bool become_nobody() {
 
 // Greet as a channel does, and return the file that comes beside the first packet which has one.
 spi::UniqueFd take_file(int socket) {
-  const std::array<std::uint32_t, 4> hello{2U << 16U | 1U, 3, 16, 0};
+  const std::array<std::uint32_t, 4> hello{2U << 16U | 1U, 4, 16, 0};
   if (::send(socket, hello.data(), sizeof hello, MSG_NOSIGNAL) != sizeof hello) throw std::runtime_error("send");
   for (;;) {
     std::vector<char> bytes(1 << 16);
