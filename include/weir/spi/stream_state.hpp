@@ -123,9 +123,10 @@ class StreamState {
 
   /// Return whether StoreOps can be put here, provided that DeviceState::reach_host returned true for their memory.
   [[nodiscard]] virtual bool stores_natively() const noexcept { return false; }
-  /// Have `disbelieve(timeline)` called, on any thread, where a device may still carry out StoreOps of a timeline that
-  /// is lost, before the device can do so. There is one such function, which whoever puts StoreOps gives.
+  /// What on_false_stores() takes. Called on any thread.
   using Disbelieve = void (*)(const StreamState& timeline) noexcept;
+  /// Have `disbelieve(timeline)` called before a device may carry out StoreOps of a timeline that is lost. There is one
+  /// such function, which whoever puts StoreOps gives.
   static void on_false_stores(Disbelieve disbelieve) noexcept;
 
   /// Return whether the driver has `value` already.
