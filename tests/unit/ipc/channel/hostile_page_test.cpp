@@ -4,16 +4,20 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "few_files.hpp"
 #include "gate.hpp"
 #include "hostile_peer.hpp"
+#include "ipc/channel/sent_points.hpp"
 #include "sink.hpp"
 
 namespace weir::test {
@@ -51,6 +55,11 @@ class LyingPage {
 
 class HostilePage : public HostilePeer {
  protected:
+  // All channels to one user share a page. What is left of earlier tests has to end first.
+  HostilePage() {
+    const std::weak_ptr<const detail::channel::SentPoints> page = detail::channel::SentPoints::of(::geteuid());
+    while (!page.expired()) std::this_thread::yield();
+  }
   /// Tell of the page, and lend buffers of 8 bytes that wait for these points.
   void lend(const LyingPage& page, const std::vector<PagePoint>& points) {
     peer_.greet();
