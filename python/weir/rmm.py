@@ -67,7 +67,7 @@ def from_resource(resource, device, *, name="rmm", host_accessible=False):
     """Make a resource of weir over one of RMM, on which pools, adaptors and Buffers of weir can stand. `device` is the
     one whose memory `resource` has; as RMM asks, it must be the current one whenever memory is allocated. Say
     `host_accessible` for managed and pinned memory. The resource is kept until the last of its memory is given back.
-    RMM allocates on a stream of its own, for which the user's stream waits, and gets memory back when no use of it is
+    Memory is allocated on a stream of its own, for which the user's stream waits, and goes back when no use of it is
     left. Each Buffer is a call of RMM, so put a pool over this, or a pool of RMM under it. See make_callback_resource
     for the rest."""
     if device.backend != "cuda":

@@ -126,7 +126,7 @@ class StreamState {
   /// What on_false_stores() takes. Called on any thread.
   using Disbelieve = void (*)(const StreamState& timeline) noexcept;
   /// Have `disbelieve(timeline)` called before a device may carry out StoreOps of a timeline that is lost. There is one
-  /// such function, which whoever puts StoreOps gives.
+  /// such function: a later one takes its place.
   static void on_false_stores(Disbelieve disbelieve) noexcept;
 
   /// Return whether the driver has `value` already.
@@ -239,8 +239,8 @@ class StreamState {
   void complete(std::uint64_t value) noexcept;
   /// End the timeline: every later call fails with this error. It is reported once, outside of any turn.
   void lose(std::exception_ptr error) noexcept;
-  /// The same for a stream whose device will go on with what it already has, although what this work waited for will
-  /// never be. Call it while the device still waits. What promises and StoreOps say after that is not believed.
+  /// The same for a stream whose device already has work, and will go on with it, although what that work waits for
+  /// will never be. Call this while the device still waits. Promises and StoreOps behind that wait do not count.
   void lose_unready(std::exception_ptr error) noexcept;
 
  private:
