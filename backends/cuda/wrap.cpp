@@ -86,6 +86,11 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
   if (first.label == 0) {
     throw Error(Errc::invalid_argument, place_text(at, bytes) + " is not memory that CUDA knows");
   }
+  // Before its range is asked for: the driver finds no allocation of another device than the current context's.
+  if (first.label == dlpack_cuda && first.ordinal != gpu.ordinal) {
+    throw Error(Errc::incompatible, place_text(at, bytes) + " is memory of CUDA device " +
+                                        std::to_string(first.ordinal) + ", not of " + gpu.describe());
+  }
   void* host = nullptr;
   if (first.label == dlpack_cuda_host) {
     host = query<void*>(CU_POINTER_ATTRIBUTE_HOST_POINTER, at);
@@ -102,10 +107,6 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
                                               std::to_string(covered) + " bytes follow that address");
     }
     covered += step;
-  }
-  if (first.label == dlpack_cuda && first.ordinal != gpu.ordinal) {
-    throw Error(Errc::incompatible, place_text(at, bytes) + " is memory of CUDA device " +
-                                        std::to_string(first.ordinal) + ", not of " + gpu.describe());
   }
   return std::make_unique<WrappedSegment>(gpu, first.label, bytes, at, host).release();
 }

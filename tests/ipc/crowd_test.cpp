@@ -51,11 +51,17 @@ class LimitOfFiles {
 class Borrower {
  public:
   Borrower(const std::string& program, const std::vector<std::string>& arguments) : child_(program, arguments) {}
-  /// Lend the first buffer, so that the child opens what it needs. Return what the child says.
-  std::string warm_up(const Buffer& buffer, const Stream& stream) {
-    Channel first = connect();
-    first.send(buffer, stream, {}, limit);
-    return child_.line();
+  /// Lend the first buffer, so that the child opens what it needs, drivers included. All children of a crowd do that at
+  /// once: each of them waits for the first buffer no longer than for any answer.
+  void begin(const Buffer& buffer, const Stream& stream) {
+    first_.emplace(connect());
+    first_->send(buffer, stream, {}, limit);
+  }
+  /// Return what the child says of the first buffer.
+  std::string begun() {
+    const std::string said = child_.line();
+    first_.reset();
+    return said;
   }
   void open() { channel_.emplace(connect()); }
   [[nodiscard]] Channel& channel() { return *channel_; }
@@ -77,7 +83,7 @@ class Borrower {
   }
 
   Child child_;
-  std::optional<Channel> channel_;
+  std::optional<Channel> first_, channel_;
 };
 using Borrowers = std::vector<std::unique_ptr<Borrower>>;
 
@@ -126,7 +132,8 @@ TEST_P(Crowds, TenThousandBuffersLiveInSixteenProcesses) {
     std::vector<Buffer> buffers = make(*pool, count);
     Borrowers crowd;
     for (std::size_t i = 0; i < processes; ++i) crowd.push_back(borrower("usual", device(), count));
-    for (const auto& one : crowd) ASSERT_EQ(one->warm_up(buffers[0], stream), "ready");
+    for (const auto& one : crowd) one->begin(buffers[0], stream);
+    for (const auto& one : crowd) ASSERT_EQ(one->begun(), "ready");
     {
       std::vector<std::unique_ptr<Thread>> senders;
       for (const auto& one : crowd) {
@@ -177,7 +184,8 @@ class MixedCrowd : public testing::Test {
   }
   std::unique_ptr<Borrower> start(const std::string& how) {
     auto made = borrower(how, host_device(), count);
-    EXPECT_EQ(made->warm_up(buffers_[0], stream_), "ready") << how;
+    made->begin(buffers_[0], stream_);
+    EXPECT_EQ(made->begun(), "ready") << how;
     return made;
   }
   static void expect_all_back(Borrower& from) {
@@ -213,7 +221,8 @@ TEST_F(MixedCrowd, InOtherNamespaces) {
   if (Child(unshare, probe).wait() != 0) GTEST_SKIP() << "unshare makes no namespaces here";
   words.insert(words.end(), {WEIR_CHILD_DIR "/crowd_child", "usual", "host:0", std::to_string(count)});
   Borrower apart(unshare, words);
-  ASSERT_EQ(apart.warm_up(buffers_[0], stream_), "ready");
+  apart.begin(buffers_[0], stream_);
+  ASSERT_EQ(apart.begun(), "ready");
   lend_all(apart);
   expect_all_back(apart);
 }

@@ -255,9 +255,11 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned 
   return allocate(address, bytes, CU_MEMORYTYPE_DEVICE, true, here().current.back()->device, false);
 }
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
-  ENTER("cuMemGetAddressRange");
+  ENTER_IN_CONTEXT("cuMemGetAddressRange");
   const auto found = memory_at(address);
   if (!found) return CUDA_ERROR_NOT_FOUND;
+  const bool plain = found->type == CU_MEMORYTYPE_DEVICE && !found->managed && !found->mapped && !found->pool;
+  if (plain && found->device != here().current.back()->device) return CUDA_ERROR_NOT_FOUND;
   *base = found->address;
   *size = found->size;
   return CUDA_SUCCESS;
