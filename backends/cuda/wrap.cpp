@@ -86,7 +86,7 @@ spi::Segment* wrap(spi::DeviceState& device, std::uint64_t address, std::size_t 
   if (first.label == 0) {
     throw Error(Errc::invalid_argument, place_text(at, bytes) + " is not memory that CUDA knows");
   }
-  // Before its range is asked for: the driver finds no allocation of another device than the current context's.
+  // The driver knows no range of memory whose device is not the current context's, so look at the device first.
   if (first.label == dlpack_cuda && first.ordinal != gpu.ordinal) {
     throw Error(Errc::incompatible, place_text(at, bytes) + " is memory of CUDA device " +
                                         std::to_string(first.ordinal) + ", not of " + gpu.describe());

@@ -51,8 +51,8 @@ class LimitOfFiles {
 class Borrower {
  public:
   Borrower(const std::string& program, const std::vector<std::string>& arguments) : child_(program, arguments) {}
-  /// Lend the first buffer, so that the child opens what it needs, drivers included. All children of a crowd do that at
-  /// once: each of them waits for the first buffer no longer than for any answer.
+  /// Lend the first buffer, so that the child opens what it needs and starts its drivers. Call this for all children
+  /// before begun() for one: they start their drivers at once then, and none gives up while others start theirs.
   void begin(const Buffer& buffer, const Stream& stream) {
     first_.emplace(connect());
     first_->send(buffer, stream, {}, limit);
