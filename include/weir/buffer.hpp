@@ -57,7 +57,8 @@ class WEIR_API Buffer {
   /// and all recorded uses. Idempotent; several threads may call it at once; never blocks.
   void close() noexcept;
   /// Drop this owner as above, and order the reuse also after everything on `stream` so far. For the allocation stream
-  /// that makes no difference. Throws only when memory runs out, and then the buffer is still open.
+  /// that makes no difference. Throws only when memory runs out or the stream is a handle that was moved from (closed).
+  /// Then the buffer is still open.
   void close(const Stream& stream);
   [[nodiscard]] bool is_closed() const noexcept { return block() == nullptr; }  ///< also when never opened
 

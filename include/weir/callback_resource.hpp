@@ -18,9 +18,9 @@ struct CallbackOptions {
   std::string name = "callback";  ///< the part after the backend's name: "cuda.callback"
   bool host_accessible = false;   ///< the host can use the address that `allocate` returns
   bool device_accessible = true;  ///< the device can use the address that `allocate` returns
-  /// Return the address of `bytes` (> 0) bytes, a multiple of 256. The memory must be usable on `stream` at once: where
-  /// it is available only after a point, make the stream wait for that point. Return null or throw std::bad_alloc when
-  /// memory is exhausted. The allocation passes any other exception on to its caller.
+  /// Return the address of `bytes` (> 0) bytes. The address is a multiple of 256. The memory must be usable on `stream`
+  /// at once: where it is available only after a point, make the stream wait for that point. Return null or throw
+  /// std::bad_alloc when memory is exhausted. The allocation passes any other exception on to its caller.
   std::function<void*(std::size_t bytes, const Stream& stream)> allocate;
   /// Take back the memory that `allocate` returned for as many bytes. No use of it is left on any stream. Called by the
   /// thread that closes the last owner of the memory or by a thread of weir, also after the resource's last handle is

@@ -74,8 +74,9 @@ class WEIR_API Channel {
   /// the buffer. The buffer may be closed right afterwards. Throws unsupported for memory that was not made exportable,
   /// for a buffer in more than 250 pages of a paged pool, and when the peer waits for 512 other streams;
   /// invalid_argument for a payload that is too large and for zero bytes; timed_out when the peer makes no room within
-  /// `timeout`; peer_gone; closed; and the system's error when the thread that takes memory back cannot be started. A
-  /// call that throws has sent nothing.
+  /// `timeout`; peer_gone; permission_denied for memory of a CPU Vulkan driver when the peer is another user's; closed;
+  /// and the system's error when the thread that takes memory back cannot be started. A call that throws has sent
+  /// nothing.
   ///
   /// With Access::read_only, the peer's buffer is read-only. Throws unsupported where the backend cannot lend memory
   /// for reading alone (Vulkan). One buffer may be sent with both kinds of access. Memory that is read-only here is

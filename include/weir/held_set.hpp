@@ -69,9 +69,10 @@ class WEIR_API SetWriter {
   /// the epoch. Nothing added means an empty set. Readers see the epoch before, or this one, and no mixture.
   ///
   /// Throws invalid_argument when the tensors lie in more than 65 536 segments; timed_out; device_lost; peer_gone when
-  /// the holder has ended; out_of_memory, as an Error that names the limit, when the holder takes no more. When this
-  /// throws, what was added is still there, and the call can be repeated: it connects again where that is needed. If
-  /// the time limit passed while the holder had yet to answer, the set may have been committed.
+  /// the holder has ended; permission_denied for memory of a CPU Vulkan driver when the holder is another user's;
+  /// out_of_memory, as an Error that names the limit, when the holder takes no more. When this throws, what was added
+  /// is still there, and the call can be repeated: it connects again where that is needed. If the time limit passed
+  /// while the holder had yet to answer, the set may have been committed.
   std::uint64_t commit(std::chrono::milliseconds timeout = endless);
   /// Take the set out of the holder. Readers keep what they have. Nothing happens when there is no such set. What was
   /// added stays. Throws timed_out, peer_gone.

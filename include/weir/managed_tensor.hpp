@@ -56,8 +56,9 @@ class WEIR_API ManagedTensor {
     tensor_ = nullptr;
     return mine;
   }
-  /// Hand the tensor over in the unversioned struct of DLPack before 1.0. Throws incompatible for read-only tensors,
-  /// which that struct cannot express. Takes no memory for a tensor that weir exported.
+  /// Hand the tensor over in the unversioned struct of DLPack before 1.0. Throws incompatible for what that struct
+  /// cannot express: read-only tensors, and elements that are padded to whole bytes; closed when the tensor was handed
+  /// over already. Takes no memory for a tensor that weir exported.
   [[nodiscard]] DLManagedTensor* release_legacy();
 
  private:

@@ -79,8 +79,8 @@ class WEIR_API MemoryResource : public std::enable_shared_from_this<MemoryResour
   /// call, and for nothing later. May throw when memory runs out, also when that keeps a driver from being asked.
   /// What is pending then goes back as it would have without the call.
   virtual std::size_t trim(std::size_t bytes_to_keep) = 0;
-  /// Return the resource that this one stands on; null when it stands on a driver. It is called with locks held, and
-  /// so it calls nothing of weir.
+  /// Return the resource that this one stands on; null when it stands on a driver. It must not call weir, because it is
+  /// called with locks held.
   [[nodiscard]] virtual ResourcePtr upstream() const { return nullptr; }
 
  protected:

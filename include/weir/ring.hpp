@@ -90,7 +90,8 @@ class WEIR_API RingProducer {
 
   /// Serve the consumer at the other end of `socket` (Channel::make_sockets), beginning with the next frame that is
   /// published. Return its number. Does not wait for it. Throws invalid_argument for another sort of socket and, under
-  /// drop_oldest, when `slots` is less than one more than `per_consumer` times the number of consumers; closed.
+  /// drop_oldest, when `slots` is less than one more than `per_consumer` times the number of consumers; closed; and the
+  /// system's error when no thread can attend to the consumer.
   std::uint64_t add_consumer(spi::UniqueFd socket);
   /// Send nothing more to the consumer. It can still receive what was sent, and gives that back as ever. Does nothing
   /// when there is no such consumer.

@@ -84,7 +84,8 @@ class WEIR_API Stream {
   void flush() const;
   /// Enqueue a host function: `function` runs on another thread when the stream gets there, and later work waits for
   /// it. `function` must not use a GPU API (CUDA forbids that in host functions) or wait for this stream. An exception
-  /// from it goes to the failure sink. Most signals are blocked there; a program that it starts inherits that.
+  /// from it goes to the failure sink. Most signals are blocked there; a program that it starts inherits that. Throws
+  /// invalid_argument for an empty function.
   void call(std::function<void()> function) const;
 
   /// Return whether both are handles of the same stream.

@@ -27,7 +27,8 @@ struct FillOptions {
 /// Array over a Buffer, whose ownership it shares. A Tensor is a value that is as cheap as its layout.
 class WEIR_API Tensor {
  public:
-  /// Throws invalid_argument when `layout` does not fit `buffer`. One of no elements begins in it or at its end.
+  /// Throws invalid_argument when `layout` does not fit `buffer`. One of no elements begins in it or at its end. Throws
+  /// closed when `buffer` is.
   Tensor(Buffer buffer, Layout layout);
   /// Return a second tensor over the same memory. Throws closed.
   [[nodiscard]] Tensor share() const;

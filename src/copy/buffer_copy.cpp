@@ -42,7 +42,7 @@ void copy_whole(const char* operation, const Buffer& dst, const Buffer& src, con
 void Buffer::copy_to(Buffer& dst, const Stream& stream) const { copy_whole("Buffer::copy_to", dst, *this, stream); }
 
 Buffer Buffer::copy_to(const Stream& stream) const {
-  (void)open("Buffer::copy_to");
+  (void)open("copy_to");
   Buffer copy = memory_resource()->allocate(size(), stream);
   copy_whole("Buffer::copy_to", copy, *this, stream);
   return copy;

@@ -6,8 +6,22 @@
 namespace weir::test {
 namespace {
 
-testing::AssertionResult names(const char* message, std::string_view text) {
-  if (std::string_view(message).find(text) != std::string_view::npos) return testing::AssertionSuccess();
+// As in "Buffer::Buffer::copy_to".
+bool names_a_scope_twice(std::string_view message) {
+  const std::string_view mark = "::";
+  for (auto at = message.find(mark); at != std::string_view::npos; at = message.find(mark, at + 1)) {
+    const auto space = message.rfind(' ', at);
+    const auto begin = space == std::string_view::npos ? 0 : space + 1;
+    const auto scope = message.substr(begin, at + mark.size() - begin);
+    if (scope != mark && message.substr(at + mark.size()).starts_with(scope)) return true;
+  }
+  return false;
+}
+
+testing::AssertionResult names(std::string_view message, std::string_view text) {
+  if (names_a_scope_twice(message))
+    return testing::AssertionFailure() << "the message \"" << message << "\" names a scope twice";
+  if (message.find(text) != std::string_view::npos) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "the message \"" << message << "\" does not name \"" << text << '"';
 }
 
