@@ -53,6 +53,7 @@ spi::AttachmentEvents::Answer PoolResource::stream_over(Shard& shard) noexcept {
   using Answer = spi::AttachmentEvents::Answer;
   constexpr std::size_t at_once = 256;  // ranges
   const Lock lock(mutex_);
+  if (shard.unlinked.load(std::memory_order_relaxed)) return Answer::done;  // taken out while this waited for the lock
   shard.over = true;
   empty_over(shard, at_once);
   if (shard.unemptied != 0 || shard.has_pending()) return Answer::more;

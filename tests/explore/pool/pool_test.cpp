@@ -271,6 +271,44 @@ TEST(PoolAway, WhatHasNoStreamToComeBackTo) {
       {.preemptions = 2}));
 }
 
+/// Beside a pool on a stream: says at first that it has more to do, so that all are told once more that it is over.
+struct ToldTwice {
+  explicit ToldTwice(spi::StreamState& stream) { (void)stream.attach(this, 0, this, &events); }
+
+  sync::Plain<int> calls = 0;  // under the lock of all attachments
+  static const spi::AttachmentEvents events;
+};
+
+const spi::AttachmentEvents ToldTwice::events{
+    [](void*) noexcept {}, [](void*, std::uint64_t) noexcept {},
+    [](void* object) noexcept {
+      using Answer = spi::AttachmentEvents::Answer;
+      return static_cast<ToldTwice*>(object)->calls++ == 0 ? Answer::more : Answer::gone;
+    }};
+
+/// The same when the pool is told more than once that the stream is over.
+TEST(PoolAway, WhatHasNoStreamToComeBackToWhoseEndIsToldTwice) {
+  EXPECT_TRUE(explore::holds(
+      [](Scene& scene) {
+        auto& all = world(scene);
+        auto& other = all.add_buffer_in_use();
+        auto& beside = scene.make<ToldTwice>(all.handles[0].state());
+        all.bytes.end(all.buffers[0]);
+        scene.thread([&other] {
+          other.finish(1);
+          other.settle();
+        });
+        scene.thread([&all] { World::drop(all.handles[0]); });
+        scene.finally([&all, &beside] {
+          require(beside.calls == 2, "all were told twice");
+          (void)all.pool->trim(0);
+          require(segments_out() == 0, "nothing waits any more");
+          require(all.pool->pool_stats().streams <= 1, "the pool has forgotten the stream that ended");
+        });
+      },
+      {.preemptions = 2}));
+}
+
 /// Once nothing is live, a single trim gives everything back, even if the thread that closed the last buffer is still at
 /// it.
 TEST(PoolAway, WhatIsNotLiveIsTrimmed) {
