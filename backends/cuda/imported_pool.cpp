@@ -128,7 +128,8 @@ PoolImports::Import PoolImports::import(const std::shared_ptr<State>& state, con
     }
   } catch (...) {
     const char* call = "";
-    report_failure(free(made, call), call, gpu);
+    const auto freed = free(made, call);
+    report_failure(freed, call, gpu);
     throw;
   }
   return made;
@@ -160,7 +161,8 @@ spi::Ref<spi::Segment> PoolImports::open(const std::shared_ptr<State>& state, co
   if (bytes > size) {
     if (import.open == 0) {
       const char* call = "";
-      report_failure(free(import, call), call, gpu);
+      const auto freed = free(import, call);
+      report_failure(freed, call, gpu);
       imports_.erase(known);
     }
     throw Error(Errc::corrupt_descriptor, "a buffer of " + std::to_string(bytes) + " bytes does not lie in memory of " +

@@ -113,7 +113,7 @@ class AsyncSegment final : public GpuSegment {
       if (driver().MemFreeAsync(address, turn.handle()) != CUDA_SUCCESS) return false;
       address = 0;
       pool_->freed_on(ours, turn.handle());
-    } catch (const Error&) {
+    } catch (const std::exception&) {  // captured, or there is no memory for the turn
       return false;
     }
     return true;
@@ -174,9 +174,13 @@ spi::Segment* take_async(Gpu& gpu, const KindInfo& info, std::size_t bytes, cons
   const bool ours = wanted.device().backend == gpu.backend;
   auto on = ours ? spi::Ref<spi::StreamState>::retain(&wanted) : gpu.lent_streams().take();
   auto& stream = static_cast<GpuStream&>(*on);
-  auto segment = spi::Ref<spi::Segment>::adopt(
-      take<AsyncSegment>(gpu, info, bytes, limit, shortage,
-                         [&](AsyncSegment& made, const char*& call) { return made.take(pool, stream, call); }));
+  const auto make = [&](AsyncSegment& made, const char*& call) {
+    if (!stream.app()) return made.take(pool, stream, call);
+    CUresult result = CUDA_SUCCESS;  // in the stream's turn, without which AppStream is not to be used
+    (void)stream.put(spi::NativeOp{[&](std::uint64_t) { result = made.take(pool, stream, call); }});
+    return result;
+  };
+  auto segment = spi::Ref<spi::Segment>::adopt(take<AsyncSegment>(gpu, info, bytes, limit, shortage, make));
   if (segment && ours) number(*segment, stream, [&] { (void)stream.put(spi::NativeOp{}); });
   if (segment && !ours) {
     number(*segment, stream, [&] {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
+#include "base/thrown_by.hpp"
 #include "blocking_frees.hpp"
 #include "destroying.hpp"
 #include "ending.hpp"
@@ -306,9 +307,16 @@ struct Latch {
   }
 };
 
+// Whether the driver took the wait: what becomes of the other stream is nothing to a stream that does not wait for it.
+struct Begins {
+  std::mutex mutex;  // held until that is known
+  bool waits = false;
+};
+
 }  // namespace
 
 void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted) {
+  const auto begins = std::make_shared<Begins>();
   std::optional<ValueGates::Gate> gate;
   if (gpu().waits_for_values()) gate = gpu().gates().take();
   auto latch = gate ? nullptr : std::make_shared<Latch>();
@@ -323,30 +331,35 @@ void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted)
     }
     BlockingFrees::get().end_wait();
   };
+  const auto end = [self = spi::Kept(*this), of = spi::Kept(other), wanted, open, begins] {
+    const auto lost = weir::detail::thrown_by([&] {
+      if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
+    });
+    const std::scoped_lock known(begins->mutex);
+    if (!begins->waits) return;
+    if (lost) static_cast<GpuStream&>(*self).lose_unready(lost);
+    open();
+  };
   // Start the thread first: once the stream waits, somebody must be there to end the wait.
   try {
-    waiters().run([self = spi::Kept(*this), of = spi::Kept(other), wanted, open] {
-      try {
-        if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
-      } catch (...) {
-        static_cast<GpuStream&>(*self).lose_unready(std::current_exception());
-      }
-      open();
-    });
-  } catch (const std::system_error& error) {
-    open();
-    throw Error(error.code(), device().describe() + ": no thread to wait for another stream: " + error.what());
+    const std::scoped_lock lock(begins->mutex);
+    try {
+      waiters().run(end);
+    } catch (const std::system_error& error) {
+      throw Error(error.code(), device().describe() + ": no thread to wait for another stream: " + error.what());
+    }
+    if (gate) {
+      const Turn turn(*this);
+      check(driver().StreamWaitValue64(turn.handle(), gate->address, gate->value, CU_STREAM_WAIT_VALUE_GEQ),
+            "cuStreamWaitValue64", device());
+    } else {
+      std::function<void()> wait = [latch] { latch->wait(); };
+      launch(wait);
+    }
+    begins->waits = true;
   } catch (...) {
     open();
     throw;
-  }
-  if (gate) {
-    const Turn turn(*this);
-    check(driver().StreamWaitValue64(turn.handle(), gate->address, gate->value, CU_STREAM_WAIT_VALUE_GEQ),
-          "cuStreamWaitValue64", device());
-  } else {
-    std::function<void()> wait = [latch] { latch->wait(); };
-    launch(wait);
   }
 }
 

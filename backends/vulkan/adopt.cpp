@@ -94,12 +94,22 @@ void release(const Device& device) {
   }
   detail::forget_staging(state);
   detail::drain_releases(state);
-  const auto left = logical.settle();
-  if (left.segments || left.streams)
-    throw Error(Errc::invalid_argument, "vulkan::release: " + std::to_string(left.segments) + " buffers and " +
-                                            std::to_string(left.streams) + " streams of " + logical.name() +
-                                            " are alive: close them first");
-  state.close();
+  const auto check = [&](const Population& left) {
+    if (left.segments || left.streams)
+      throw Error(Errc::invalid_argument, "vulkan::release: " + std::to_string(left.segments) + " buffers and " +
+                                              std::to_string(left.streams) + " streams of " + logical.name() +
+                                              " are alive: close them first");
+  };
+  check(logical.settle());
+  if (!state.close())
+    throw Error(Errc::invalid_argument,
+                "vulkan::release: another thread makes a buffer or a stream of " + logical.name() + ": close it first");
+  try {
+    check(logical.settle());  // of what was made meanwhile
+  } catch (...) {
+    state.reopen();
+    throw;
+  }
 }
 
 }  // namespace weir::vulkan

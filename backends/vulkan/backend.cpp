@@ -74,7 +74,8 @@ std::vector<spi::DeviceState*> devices(std::string& reason) {
 }
 
 spi::Segment* reserve(spi::DeviceState& device, const spi::SegmentRequest& request, Shortage& shortage) {
-  return Memory::make(own(device).logical(), request.kind, request.bytes, request.exportable, shortage,
+  const PhysicalDevice::Making making(own(device));
+  return Memory::make(making.logical(), request.kind, request.bytes, request.exportable, shortage,
                       static_cast<VkBufferUsageFlags>(request.flags));
 }
 
@@ -89,7 +90,8 @@ bool imports(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
 }
 
 spi::Segment* import_handle(spi::DeviceState& device, spi::ImportRequest request) {
-  return Memory::import(own(device).logical(), request.memory_kind, request.size, request.read_only, request.fd);
+  const PhysicalDevice::Making making(own(device));
+  return Memory::import(making.logical(), request.memory_kind, request.size, request.read_only, request.fd);
 }
 
 bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
@@ -98,7 +100,8 @@ bool views(const spi::DeviceState& device, spi::HandleKind kind) noexcept {
 }
 
 spi::Segment* open_view(spi::DeviceState& device, const spi::Segment& of, spi::ExportedHandle handle) {
-  return Memory::view(own(device).logical(), of, std::move(handle));
+  const PhysicalDevice::Making making(own(device));
+  return Memory::view(making.logical(), of, std::move(handle));
 }
 
 // Mesa's CPU drivers keep a header with sizes and offsets in front of the memory.
@@ -110,7 +113,10 @@ std::optional<spi::DeviceMemory> device_memory(spi::DeviceState& device, MemoryK
   return !physical.is_closed() && type ? physical.heap(*type) : std::nullopt;
 }
 
-spi::StreamState* create_stream(spi::DeviceState& device) { return new BatchedStream(own(device).logical()); }
+spi::StreamState* create_stream(spi::DeviceState& device) {
+  const PhysicalDevice::Making making(own(device));
+  return new BatchedStream(making.logical());
+}
 
 bool reaches(const spi::DeviceState& device, const spi::Segment& segment) noexcept { return segment.device == &device; }
 

@@ -254,6 +254,23 @@ Logical& PhysicalDevice::logical() {
   return *owned_;
 }
 
+PhysicalDevice::Making::Making(PhysicalDevice& device) : device_(device), logical_(device.logical()) {
+  const std::scoped_lock lock(device.mutex_);
+  if (device.is_closed()) throw Error(Errc::closed, device.describe() + " was given back by vulkan::release");
+  ++device.making_;
+}
+
+PhysicalDevice::Making::~Making() {
+  const std::scoped_lock lock(device_.mutex_);
+  --device_.making_;
+}
+
+bool PhysicalDevice::close() noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (making_ == 0) closed_.store(true, std::memory_order_release);
+  return making_ == 0;
+}
+
 void PhysicalDevice::adopt(std::unique_ptr<Logical> adopted) noexcept {
   owned_ = std::move(adopted);
   logical_.store(owned_.get(), std::memory_order_release);

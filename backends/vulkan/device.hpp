@@ -49,8 +49,24 @@ class PhysicalDevice final : public spi::DeviceState {
   Logical& logical();
   /// Take over an adopted VkDevice, as a part of construction.
   void adopt(std::unique_ptr<Logical> logical) noexcept;
-  /// From now on, refuse to make anything on the device. For adopted devices.
-  void close() noexcept { closed_.store(true, std::memory_order_release); }
+  /// Somebody makes a stream or a segment of the device while this lives. Throws what logical() throws.
+  class Making {
+   public:
+    explicit Making(PhysicalDevice& device);
+    ~Making();
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+    [[nodiscard]] Logical& logical() const noexcept { return logical_; }
+
+   private:
+    PhysicalDevice& device_;
+    Logical& logical_;
+  };
+  /// From now on, refuse to make anything on the device. For adopted devices. Returns false, and refuses nothing, if
+  /// something is being made.
+  [[nodiscard]] bool close() noexcept;
+  /// Take close() back.
+  void reopen() noexcept { closed_.store(false, std::memory_order_release); }
   [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
   /// Return the name of a function that a feature of this device needs and `functions` lacks; null when there is none.
@@ -91,6 +107,7 @@ class PhysicalDevice final : public spi::DeviceState {
   std::mutex mutex_;
   std::unique_ptr<Logical> owned_;
   std::atomic<Logical*> logical_{nullptr};
+  std::size_t making_ = 0;  // under the mutex
   std::atomic<bool> closed_{false};
 };
 

@@ -39,7 +39,7 @@ constexpr std::chrono::seconds rest_of_process{1};
 
 void end_of_process() noexcept {
   ending.store(pthread_self());
-  gone.store(true);
+  if (gone.exchange(true)) return;  // the latest handler has waited
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (inside.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
 }

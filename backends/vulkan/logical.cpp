@@ -74,7 +74,13 @@ std::unique_ptr<Logical> Logical::create(PhysicalDevice& device) {
     throw Error(Errc::incompatible, device.describe() + ": its driver has no " + missing);
   }
   watch_process();
-  auto logical = std::make_unique<Logical>(device, handle, fn, false);
+  std::unique_ptr<Logical> logical;
+  try {
+    logical = std::make_unique<Logical>(device, handle, fn, false);
+  } catch (...) {  // no memory
+    fn.vkDestroyDevice(handle, nullptr);
+    throw;
+  }
   for (std::uint32_t i = 0; i < device.queue_count; ++i) {
     VkQueue queue = VK_NULL_HANDLE;
     logical->fn.vkGetDeviceQueue(handle, device.family, i, &queue);

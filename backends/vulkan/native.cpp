@@ -142,9 +142,10 @@ Buffer wrap(const Device& device, const ExternalBuffer& external, std::function<
   PhysicalDevice& state = physical(device, "vulkan::wrap");
   if (!external.buffer || external.bytes == 0)
     throw Error(Errc::invalid_argument, "vulkan::wrap: a null VkBuffer, or zero bytes, names no memory");
+  const PhysicalDevice::Making making(state);
   auto segment = spi::Ref<spi::Segment>::adopt(
-      Memory::wrap(state.logical(), {external.buffer, external.memory, external.memory_offset, external.bytes,
-                                     static_cast<std::byte*>(external.host)}));
+      Memory::wrap(making.logical(), {external.buffer, external.memory, external.memory_offset, external.bytes,
+                                      static_cast<std::byte*>(external.host)}));
   Buffer buffer = spi::make_adopted_buffer(segment, 0, external.bytes, stream);
   segment->owner_release = std::move(release);
   return buffer;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "integers.hpp"
+#include "ordering.hpp"
 #include "owners.hpp"
 
 #if WEIR_HAS_CUDA
@@ -43,7 +44,8 @@ std::uintptr_t cuda_pointer(const Buffer& buffer) { return cuda::pointer(buffer)
 
 std::optional<std::uintptr_t> cuda_stream_handle(const Stream& stream) {
   if (stream.device().backend() != "cuda") return std::nullopt;
-  return reinterpret_cast<std::uintptr_t>(cuda::native(stream));
+  const auto native = [&] { return reinterpret_cast<std::uintptr_t>(cuda::native(stream)); };
+  return has_nothing_held_back(stream.state()) ? native() : without_gil(native);
 }
 
 #else

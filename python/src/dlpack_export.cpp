@@ -189,11 +189,14 @@ PyMethodDef* methods() {
 }  // namespace
 
 // What other backends' streams have to do first is handed on without the GIL, because a queue's lock may be Python's.
+// So it is when the consumer waits here until its driver has what the allocation stream holds back.
 ManagedTensor export_for(const Buffer& buffer, const spi::Elements& elements, DlpackDevice device, std::uint64_t flags,
                          const Stream& consumer) {
   const spi::Block& block = *buffer.block();
   const bool one_backend = !block.stream || block.stream->device().backend == consumer.state().device().backend;
-  if (one_backend && block.never_left_home()) return spi::export_elements(buffer, elements, device, flags, &consumer);
+  const bool at_once = !block.stream || block.stream == &consumer.state() || has_nothing_held_back(*block.stream);
+  if (one_backend && at_once && block.never_left_home())
+    return spi::export_elements(buffer, elements, device, flags, &consumer);
   return without_gil(
       [&, kept = buffer.share()] { return spi::export_elements(kept, elements, device, flags, &consumer); });
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <bit>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -74,6 +75,7 @@ HostArray from_buffer(nb::handle object, const char* what, Access access) {
 
   Layout layout{*dtype, {}, {}, 0};
   std::int64_t first = 0, last = view->itemsize;  // bytes from element 0 to both ends
+  bool is_known = true;                           // both ends are
   for (int i = 0; i < view->ndim; ++i) {
     const std::int64_t extent = view->shape[i], step = view->strides[i];
     if (extent > 1 && step % view->itemsize != 0)
@@ -81,17 +83,23 @@ HostArray from_buffer(nb::handle object, const char* what, Access access) {
                                 " bytes for " + std::to_string(view->itemsize));
     layout.shape.push_back(extent);
     layout.strides.push_back(extent > 1 ? step / view->itemsize : 1);
-    if (extent > 1) (step < 0 ? first : last) += (extent - 1) * step;
+    std::int64_t reach = 0;
+    auto& end = step < 0 ? first : last;
+    if (extent > 1 && (__builtin_mul_overflow(extent - 1, step, &reach) || __builtin_add_overflow(end, reach, &end)))
+      is_known = false;
   }
   const Stream& stream = host_stream();
   if (layout.elements() == 0)
     return {Tensor(host::make_pageable_resource()->allocate(0, stream), std::move(layout)), {}};
+  std::int64_t bytes = 0;
+  if (!is_known || first == std::numeric_limits<std::int64_t>::min() || __builtin_sub_overflow(last, first, &bytes))
+    fail(PyExc_ValueError, std::string(what) + " reaches beyond every address");
   layout.byte_offset = static_cast<std::size_t>(-first);
   const auto address = reinterpret_cast<std::uintptr_t>(view->buf) - layout.byte_offset;
   const auto owner = std::make_shared<SharedOwner>(kept);
   const auto drop = [owner] { owner->drop(); };
   try {
-    Buffer memory = Buffer::from_handle(host_device(), address, static_cast<std::size_t>(last - first), drop, stream);
+    Buffer memory = Buffer::from_handle(host_device(), address, static_cast<std::size_t>(bytes), drop, stream);
     return {Tensor(std::move(memory), std::move(layout)), drop};
   } catch (...) {
     owner->drop();  // weir did not drop it

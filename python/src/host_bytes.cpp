@@ -83,9 +83,10 @@ std::unique_ptr<Exported> exported(const Buffer& buffer, const Layout& layout, i
 
   auto out = std::make_unique<Exported>(
       Exported{buffer.share(), spi::reach_of(elements_of(layout)), buffer_format(layout.dtype), {}, {}});
-  const auto item = static_cast<Py_ssize_t>(layout.dtype.bytes());
+  const std::uint64_t item = layout.dtype.bytes();
   out->shape.assign(layout.shape.begin(), layout.shape.end());
-  for (const std::int64_t stride : layout.strides) out->strides.push_back(static_cast<Py_ssize_t>(stride) * item);
+  for (const std::int64_t stride : layout.strides)  // one that no element takes may be any number
+    out->strides.push_back(static_cast<Py_ssize_t>(static_cast<std::uint64_t>(stride) * item));
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "bind.hpp"
 #include "weir/spi/dlpack.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::python {
 
@@ -12,6 +13,9 @@ void complete_on_host(const Buffer& buffer);
 /// The same, but the host sees only the bytes that the elements reach. What it wrote beside them, and devices have not
 /// been shown yet, stays as it is.
 void complete_on_host(const Buffer& buffer, const spi::Elements& elements);
+
+/// Return whether the driver has everything that was put on the stream, so that nobody waits until it has.
+inline bool has_nothing_held_back(const spi::StreamState& stream) noexcept { return stream.submitted(stream.issued()); }
 
 /// Return a stream of the host that this thread keeps, for memory whose work needs no stream of its own.
 const Stream& host_stream();

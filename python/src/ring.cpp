@@ -159,6 +159,11 @@ void bind_producer(nb::module_& ipc) {
       .def("__exit__", [](RingProducer& ring, const nb::args&) { close(ring); });
 }
 
+// The owner is taken out first: another thread may take a further owner meanwhile.
+void close(Frame& frame) {
+  without_gil([last = std::move(frame.buffer)]() mutable { last.close(); });
+}
+
 void bind_consumer(nb::module_& ipc) {
   nb::class_<Frame>(ipc, "Frame", "What a consumer of a ring receives. Closing it gives the slot back.")
       .def_prop_ro(
@@ -173,10 +178,10 @@ void bind_consumer(nb::module_& ipc) {
           },
           "Bytes of the producer's user.")
       .def(
-          "close", [](Frame& frame) { without_gil([&] { frame.buffer.close(); }); },
+          "close", [](Frame& frame) { close(frame); },
           "Drop this owner of the slot, which goes back once buffers, tensors and arrays over it are gone, too.")
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](Frame& frame, const nb::args&) { without_gil([&] { frame.buffer.close(); }); });
+      .def("__exit__", [](Frame& frame, const nb::args&) { close(frame); });
   nb::class_<RingConsumer>(ipc, "RingConsumer", "An end of a ring that receives frames.")
       .def(
           "__init__",

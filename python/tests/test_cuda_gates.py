@@ -142,6 +142,18 @@ class Opener:
         self.thread.join()
 
 
+@pytest.mark.parametrize("ask", ["handle", "export"])
+def test_who_waits_for_what_a_stream_holds_back_lets_another_thread_end_that(cuda, ask):
+    held, host = weir.Stream(cuda.device), weir.Stream(weir.host_device())
+    buffer = cuda.resource.allocate(64, stream=held)
+    _, handle = cuda.stream.__cuda_stream__()
+    with Gate(cuda.stream) as gate:
+        host.wait(cuda.stream.record())
+        held.wait(host.record())
+        with Opener(gate):
+            assert held.__cuda_stream__()[0] == 0 if ask == "handle" else buffer.__dlpack__(stream=handle)
+
+
 def test_an_allocation_that_waits_lets_another_thread_end_that(cuda):
     host = weir.host_device()
     pool = weir.make_pool(weir.make_resource(host), limit=1 << 20, segment_bytes=1 << 20, patience=LIMIT)

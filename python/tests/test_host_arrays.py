@@ -146,6 +146,16 @@ def test_what_does_not_fit(pageable):
         tensor.copy_from(on_device, stream=stream)
 
 
+def test_what_no_address_reaches(pageable):
+    tensor = pageable.resource.allocate_tensor((3, 2), "uint8", stream=pageable.stream)
+    for far in (1 << 62, -(1 << 62), -(1 << 63)):
+        endless = np.lib.stride_tricks.as_strided(np.zeros(1, "uint8"), shape=(3, 2), strides=(far, 1))
+        with pytest.raises(ValueError, match="src reaches beyond every address"):
+            tensor.copy_from(endless, stream=pageable.stream)
+    empty = np.lib.stride_tricks.as_strided(np.zeros(1, "uint8"), shape=(0, 2), strides=(1, 1 << 62))
+    pageable.resource.allocate_tensor((0, 2), "uint8", stream=pageable.stream).copy_from(empty, stream=pageable.stream)
+
+
 def test_what_may_not_be_written(pageable):
     tensor = pageable.resource.allocate_tensor(3, "uint8", stream=pageable.stream)
     locked = np.zeros(3, "uint8")

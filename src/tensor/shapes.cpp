@@ -72,7 +72,7 @@ Layout Layout::slice(std::size_t dimension, const Slice& range) const {
   if (forward && begin < end) count = (end - begin - 1) / range.step + 1;
   if (!forward && end < begin) count = -((begin - end - 1) / range.step) + 1;
   if (part.elements() != 0) move_to(part, dimension, begin);
-  if (count > 1) part.strides[dimension] *= range.step;
+  if (count > 1) part.strides[dimension] = multiply(part.strides[dimension], range.step);
   return part;
 }
 

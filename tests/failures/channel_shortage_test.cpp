@@ -12,6 +12,7 @@
 #include "bytes.hpp"
 #include "inject/allocations.hpp"
 #include "ipc/channel/watcher.hpp"
+#include "ipc/channel/words.hpp"
 #include "loop.hpp"
 #include "sink.hpp"
 #include "weir/channel.hpp"
@@ -108,6 +109,31 @@ TEST_F(ChannelShortOfMemory, ABorrowerKeepsWhatItHas) {
   EXPECT_LT(nth, most) << "it never ends";
 }
 
+// Both buffers are of a segment that the borrower does not know yet.
+TEST_F(ChannelShortOfMemory, ABorrowerOpensLaterWhatItCouldNotOpen) {
+  FailingAllocations injector(host_device());
+  std::size_t nth = 1, refused = 0;
+  for (bool more = true; more && nth < most; ++nth) {
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    Pair pair;
+    const Buffer first = filled(pool_, 1), second = filled(pool_, 2);
+    pair.lender.send(first, stream_, {}, limit);
+    pair.lender.send(second, stream_, {}, limit);
+    injector.arm(nth, 0);
+    Buffer got;
+    try {
+      got = pair.borrower.receive(stream_, limit).buffer;
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+    more = injector.disarm().has_value();
+    if (got.is_closed()) got = pair.borrower.receive(stream_, limit).buffer;
+    EXPECT_EQ(got.size(), bytes);
+  }
+  EXPECT_GE(refused, 6U);
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
 // The thread of the library reads for the lender.
 TEST_F(ChannelShortOfMemory, ALenderKeepsWhatItLends) {
   FailingAllocations injector(host_device(), nullptr, Whose::others);
@@ -127,6 +153,22 @@ TEST_F(ChannelShortOfMemory, ALenderKeepsWhatItLends) {
   }
   EXPECT_GE(nth, 6U) << "three messages, and what is kept for them";
   EXPECT_LT(nth, most) << "it never ends";
+}
+
+// A word that could not go to another stream still stands for the one that had it.
+TEST(WordsShortOfMemory, KeepTheirStreams) {
+  const auto reached = [](const detail::PagePoint&) { return true; };
+  FailingAllocations injector(host_device());
+  detail::channel::Words words(1);
+  ASSERT_EQ(words.of(1, reached), 0U);
+  words.give(0, 1);
+  injector.arm(1, 0);
+  EXPECT_THROW((void)words.of(2, reached), std::bad_alloc);
+  EXPECT_TRUE(injector.disarm().has_value());
+  EXPECT_EQ(words.find(1), 0U);
+  EXPECT_FALSE(words.find(2));
+  EXPECT_EQ(words.of(2, reached), 0U);
+  EXPECT_FALSE(words.find(1));
 }
 
 }  // namespace

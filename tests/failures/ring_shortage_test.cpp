@@ -59,5 +59,36 @@ TEST_P(RingShortOfMemory, GoesOnByItself) {
 INSTANTIATE_TEST_SUITE_P(Of, RingShortOfMemory, testing::Values(Whose::own, Whose::others),
                          [](const auto& of) { return of.param == Whose::own ? "publish" : "the_thread"; });
 
+// What the greeting says is learned once, and it is never taken for a frame.
+TEST(RingsShortOfMemory, AreOpenedAgain) {
+  const Stream stream(host_device());
+  FailingAllocations injector(host_device());
+  const auto resource = host::make_shared_resource();
+  std::size_t nth = 1, refused = 0;
+  for (bool more = true; more && nth < most; ++nth) {
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    auto sockets = ipc::Channel::make_sockets();
+    ipc::RingProducer ring(resource, {.slots = slots, .slot_bytes = 16});
+    ipc::RingConsumer consumer(std::move(sockets.second));
+    (void)ring.add_consumer(std::move(sockets.first));
+    for (int i = 0; i < 2; ++i) ring.publish(ring.acquire(stream, limit), stream);
+    injector.arm(nth, 0);
+    try {
+      consumer.open(stream, limit);
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+    more = injector.disarm().has_value();
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const ipc::Frame frame = consumer.next(stream, limit);
+      EXPECT_EQ(frame.sequence, i);
+      EXPECT_EQ(frame.buffer.size(), 16U);
+    }
+    (void)take_reports();
+  }
+  EXPECT_GE(refused, 3U);
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
 }  // namespace
 }  // namespace weir::test

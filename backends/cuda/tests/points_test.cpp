@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alone.hpp"
+#include "expect.hpp"
 #include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
@@ -149,6 +150,34 @@ TEST_F(Points, SpoilNoCapture) {
   ready.wait();
   ASSERT_CU(api().StreamEndCapture(captured.get(), &graph));
   EXPECT_CU(api().GraphDestroy(graph));
+}
+
+// What becomes of the peer is nothing to a stream whose driver refused to wait.
+TEST_F(Points, AreLostForWhoeverWaits) {
+  const Current current(primary());
+  const NativeStream captured;
+  const Stream refused = cuda::borrow(gpu(), captured.get()), waiting(gpu());
+  auto sockets = Channel::make_sockets();
+  const spi::UniqueFd dies = sockets.first.duplicate();
+  Channel lender(std::move(sockets.first)), borrower(std::move(sockets.second));
+  const Stream late(host_device());
+  const test::Gate gate;
+  gate.hold(late);
+  const Buffer lent = host::make_shared_resource()->allocate(64, late);
+  for (int i = 0; i < 2; ++i) lender.send(lent, late);
+  const Buffer received = borrower.receive(waiting).buffer;
+  const Event ready = waiting.record();
+  CUgraph graph = nullptr;
+  ASSERT_CU(api().StreamBeginCapture(captured.get(), CU_STREAM_CAPTURE_MODE_GLOBAL));
+  EXPECT_ERROR((void)borrower.receive(refused), Errc::unsupported, "captured");
+  ASSERT_CU(api().StreamEndCapture(captured.get(), &graph));
+  EXPECT_CU(api().GraphDestroy(graph));
+  ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
+  EXPECT_EQ(ready.wait(10s), WaitStatus::lost);
+  EXPECT_EQ(test::await_reports(3).size(), 3U) << "the two points, and what waited for one of them";
+  std::this_thread::sleep_for(20ms);  // long enough for what would lose the other one
+  EXPECT_NO_THROW(buffer_.fill(std::byte{1}, refused));
+  EXPECT_NO_THROW(refused.synchronize());
 }
 
 class DISABLED_AlonePoints : public Points {};  // run by the test below, with an environment

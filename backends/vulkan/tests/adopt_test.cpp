@@ -12,6 +12,7 @@
 #include "random_layouts.hpp"
 #include "sink.hpp"
 #include "threads.hpp"
+#include "vulkan/device.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/ipc.hpp"
 #include "weir/spi/segment.hpp"
@@ -342,6 +343,19 @@ TEST_F(Adoption, MemoryThatNoTypeCanHoldIsUnsupported) {
                  "no memory type of that kind can hold an exportable buffer");
   }
   vulkan::release(picky);
+}
+
+TEST_F(Adoption, IsNotReleasedWhileAnotherThreadMakesSomething) {
+  give_back();
+  const Device adopted = adopt(app->options());
+  auto& state = static_cast<PhysicalDevice&>(adopted.state());
+  {
+    const PhysicalDevice::Making making(state);
+    EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "another thread makes a buffer or a stream");
+    EXPECT_TRUE(Stream{adopted}.done()) << "the adoption is as it was";
+  }
+  vulkan::release(adopted);
+  EXPECT_ERROR(PhysicalDevice::Making{state}, Errc::closed, "given back");
 }
 
 TEST_F(Adoption, NothingIsSharedWithoutTheExtension) {

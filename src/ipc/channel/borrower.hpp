@@ -74,10 +74,14 @@ class Borrower {
   }
   /// A grant that was checked has arrived.
   void arrive() noexcept { ++arrived_; }
-  /// The user takes a grant that had arrived. Afterwards, the end of the grant needs no memory.
-  void take() {
+  /// Get the memory that the next take() needs.
+  void make_room() {
     const std::size_t needed = to_release_.size() + held_ + 1;
     if (to_release_.capacity() < needed) to_release_.reserve(2 * needed);
+  }
+  /// The user takes a grant that had arrived. Afterwards, the end of the grant needs no memory.
+  void take() {
+    make_room();
     --arrived_;
     ++held_;
     ++to_credit_;

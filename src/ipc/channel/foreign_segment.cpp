@@ -13,7 +13,9 @@ OpenSegment ForeignSegment::open(spi::DeviceState& preferred, int socket) {
   return memory_.get([&](std::span<spi::StrangerFd> files) {
     auto& device = device_of(wire, preferred);
     check_one_user("ipc::Channel::receive", device, socket);
-    return open_segment(open_memory(device, wire, files));
+    if (files.size() != 1) return open_segment(open_memory(device, wire, files));
+    spi::StrangerFd file = files.front().duplicate();  // if there is no memory to count it, its file is still there
+    return open_segment(open_memory(device, wire, {&file, 1}));
   });
 }
 

@@ -99,8 +99,11 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline, const 
   Lock lock(state_);
   for (Waiting waiting{deadline};; wait(lock, waiting, false)) {
     check_open();
-    for (; wanted && !arrived_.empty() && !wanted(arrived_.front().payload); refused.some = true) {
+    while (wanted && !arrived_.empty()) {
+      borrower_.make_room();  // what is wanted is taken, and nothing may fail in between
+      if (wanted(arrived_.front().payload)) break;
       refuse_first(refused.dropped);
+      refused.some = true;
     }
     if (!arrived_.empty()) break;
     check_peer();

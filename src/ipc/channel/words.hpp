@@ -28,9 +28,8 @@ class Words {
     if (!free) return std::nullopt;
     if (*free == words_.size()) words_.emplace_back();
     Word& word = words_[*free];
-    word_of_.erase(word.stream);
-    word_of_.emplace(stream, *free);
-    word.stream = stream;
+    word_of_.emplace(stream, *free);  // throws without memory, and nothing has changed then
+    word_of_.erase(std::exchange(word.stream, stream));
     word.position = 0;
     return free;
   }

@@ -19,6 +19,7 @@
 
 #include "base/forks.hpp"
 #include "base/loaded_code.hpp"
+#include "base/reports_later.hpp"
 #include "ipc/channel/deadline.hpp"
 #include "ipc/hold/kept_file.hpp"
 #include "ipc/hold/place.hpp"
@@ -215,6 +216,7 @@ struct Holder::State {
       (void)::eventfd_read(bell.get(), &rings);
       return false;
     }
+    const detail::ReportsLater later;
     const std::scoped_lock lock(mutex);
     std::size_t i = 2;
     for (auto client = clients.begin(); client != clients.end(); ++i) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/reports_later.hpp"
 #include "ipc/exporting.hpp"
 #include "ipc/names/directory.hpp"
 #include "ipc/names/host.hpp"
@@ -91,6 +92,7 @@ Server::~Server() {
 std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream, Access asked) {
   constexpr const char* operation = "ipc::Server::publish";
   State& state = *state_;
+  const detail::ReportsLater later;
   const auto entered = state.enter();
   if (!is_name(name) || name.size() > state.most_name_bytes)
     throw Error(Errc::invalid_argument, std::string(operation) + ": a name has 1 to " +
@@ -130,6 +132,7 @@ std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const
 }
 
 bool Server::withdraw(std::string_view name) {
+  const detail::ReportsLater later;
   const auto entered = state_->enter();
   const bool was = state_->directory.withdraw(name);
   if (was) state_->host->ring();

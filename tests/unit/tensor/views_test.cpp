@@ -77,6 +77,7 @@ TEST(Slices, ExtremePositionsAndSteps) {
   EXPECT_EQ(places(whole.slice(0, {{}, {}, -1})), (Extents{3, 2, 1, 0}));
   EXPECT_EQ(places(Layout::compact(u8, {max}).slice(0, {-2, {}, 1})), (Extents{max - 2, max - 1}));
   EXPECT_EQ(Layout::compact(u8, {max}).slice(0, {{}, {}, 2}).shape, Extents{max / 2 + 1});
+  EXPECT_EQ((Layout{u8, {0, 4}, {1, max / 2}, 0}.slice(1, {{}, {}, 3}).shape), (Extents{0, 2}));
 }
 
 TEST(Slices, OfOneDimensionOfSeveral) {
