@@ -10,13 +10,13 @@ namespace weir::detail::channel {
 OpenSegment ForeignSegment::open(spi::DeviceState& preferred, int socket) {
   const ReportsLater later;
   const std::scoped_lock lock(opening_);
-  return memory_.get([&](std::span<spi::StrangerFd> files) {
+  const auto& memory = memory_.get([&](std::span<spi::StrangerFd> files) {
     auto& device = device_of(wire, preferred);
     check_one_user("ipc::Channel::receive", device, socket);
-    if (files.size() != 1) return open_segment(open_memory(device, wire, files));
-    spi::StrangerFd file = files.front().duplicate();  // if there is no memory to count it, its file is still there
-    return open_segment(open_memory(device, wire, {&file, 1}));
+    return open_memory(device, wire, files);
   });
+  if (!open_) open_ = open_segment(memory);
+  return *open_;
 }
 
 }  // namespace weir::detail::channel

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ struct ForeignSegment {
 
  private:
   std::mutex opening_;
-  OpenedOnce<OpenSegment> memory_;
+  OpenedOnce<spi::Ref<spi::Segment>> memory_;
+  std::optional<OpenSegment> open_;  // the same once it counts, which needs memory and can be done again
 };
 
 /// What a Borrower keeps for a segment.
