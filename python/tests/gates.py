@@ -12,9 +12,10 @@ class Gate:
     """A CUDA stream stands still inside. No Python runs on the driver's thread: it waits for a semaphore of C."""
 
     def __init__(self, stream):
-        # While the driver frees memory of earlier tests it waits for the device, and everybody waits for it. This trim
-        # waits for all that the device gives back.
+        # While the driver frees memory of earlier tests it waits for the device, and everybody waits for it. The trim of
+        # a callback resource waits for all that is given back on the device, of whatever resource.
         gc.collect()
+        weir.make_callback_resource(stream.device, lambda size, stream: None, lambda address, size: None).trim(0)
         weir.make_resource(stream.device, "async").trim(0)
         self.c = ctypes.CDLL(None)
         self.semaphore = ctypes.create_string_buffer(64)

@@ -130,12 +130,18 @@ class Opener:
     """A thread that opens a gate. It runs only when the thread that uses it lets it: as soon as that one waits."""
 
     def __init__(self, gate):
-        self.thread = threading.Thread(target=lambda: gate.c.sem_post(gate.semaphore))
+        self.gate, self.entered = gate, threading.Event()
+        self.thread = threading.Thread(target=self.open)
         self.interval = sys.getswitchinterval()
 
+    def open(self):
+        self.entered.wait()
+        assert self.gate.c.sem_post(self.gate.semaphore) == 0
+
     def __enter__(self):
-        sys.setswitchinterval(1000)
         self.thread.start()
+        sys.setswitchinterval(1000)
+        self.entered.set()
 
     def __exit__(self, *_):
         sys.setswitchinterval(self.interval)
