@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file_closer.hpp"
+#include "ipc/channel/watcher.hpp"
 #include "settle.hpp"
 #include "weir/host.hpp"
 #include "weir/pool.hpp"
@@ -28,6 +29,13 @@ namespace fs = std::filesystem;
 void settle_leases() {
   static const auto& pool = *new PoolPtr(make_pool(host::make_shared_resource(), {.exportable = true}));
   pool->trim(0);
+}
+
+// The same of connections: the thread that attends to them lingers with its files if nobody asks it.
+void settle_connections() {
+  constexpr int as_often_as_ends_follow_each_other = 4;
+  for (int i = 0; i < as_often_as_ends_follow_each_other && detail::channel::settle_channels(); ++i) {
+  }
 }
 
 // A descriptor's number, and its file. Another thread may close one while they are read.
@@ -60,6 +68,7 @@ void settle_files() {
 }
 
 std::size_t open_fds() {
+  settle_connections();
   settle_leases();
   await_releases();  // memory of earlier tests goes back behind them
   settle_files();
