@@ -71,6 +71,7 @@ class PoolImports {
     std::size_t open = 0;
   };
   static CUresult free(const Import& import, const char*& call) noexcept;
+  static void give_up(const Import& import) noexcept;
   static Import import(const std::shared_ptr<State>& state, const PoolPointer& pointer);
 
   std::mutex mutex_;
@@ -113,6 +114,13 @@ CUresult PoolImports::free(const Import& import, const char*& call) noexcept {
   return driver().StreamSynchronize(import.state->frees_on);
 }
 
+// Of memory that no buffer was made of.
+void PoolImports::give_up(const Import& import) noexcept {
+  const char* call = "";
+  const auto freed = free(import, call);
+  report_failure(freed, call, import.state->gpu);
+}
+
 PoolImports::Import PoolImports::import(const std::shared_ptr<State>& state, const PoolPointer& pointer) {
   Gpu& gpu = state->gpu;
   CUmemPoolPtrExportData data{};
@@ -127,9 +135,7 @@ PoolImports::Import PoolImports::import(const std::shared_ptr<State>& state, con
                   "the pool's memory is that of CUDA device " + std::to_string(there) + ", not of " + gpu.describe());
     }
   } catch (...) {
-    const char* call = "";
-    const auto freed = free(made, call);
-    report_failure(freed, call, gpu);
+    give_up(made);
     throw;
   }
   return made;
@@ -160,9 +166,7 @@ spi::Ref<spi::Segment> PoolImports::open(const std::shared_ptr<State>& state, co
   const std::size_t size = import.size;
   if (bytes > size) {
     if (import.open == 0) {
-      const char* call = "";
-      const auto freed = free(import, call);
-      report_failure(freed, call, gpu);
+      give_up(import);
       imports_.erase(known);
     }
     throw Error(Errc::corrupt_descriptor, "a buffer of " + std::to_string(bytes) + " bytes does not lie in memory of " +

@@ -243,10 +243,13 @@ std::optional<spi::DeviceMemory> PhysicalDevice::heap(std::uint32_t type_index) 
   return spi::DeviceMemory{all, all > used ? all - used : 0};
 }
 
+void PhysicalDevice::check_open() const {
+  if (is_closed()) throw Error(Errc::closed, describe() + " was given back by vulkan::release");
+}
+
 Logical& PhysicalDevice::logical() {
   check_process();
-  if (closed_.load(std::memory_order_acquire))
-    throw Error(Errc::closed, describe() + " was given back by vulkan::release");
+  check_open();
   if (auto* made = logical_.load(std::memory_order_acquire)) return *made;
   const std::scoped_lock lock(mutex_);
   if (!owned_) owned_ = Logical::create(*this);
@@ -256,7 +259,7 @@ Logical& PhysicalDevice::logical() {
 
 PhysicalDevice::Making::Making(PhysicalDevice& device) : device_(device), logical_(device.logical()) {
   const std::scoped_lock lock(device.mutex_);
-  if (device.is_closed()) throw Error(Errc::closed, device.describe() + " was given back by vulkan::release");
+  device.check_open();
   ++device.making_;
 }
 

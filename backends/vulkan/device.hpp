@@ -98,6 +98,7 @@ class PhysicalDevice final : public spi::DeviceState {
   std::uint32_t max_allocations = 0;
 
  private:
+  void check_open() const;
   void read_properties();
   void read_features(const Enabled* enabled);
   void read_kinds();

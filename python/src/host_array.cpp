@@ -75,7 +75,7 @@ HostArray from_buffer(nb::handle object, const char* what, Access access) {
 
   Layout layout{*dtype, {}, {}, 0};
   std::int64_t first = 0, last = view->itemsize;  // bytes from element 0 to both ends
-  bool is_known = true;                           // both ends are
+  bool fits = true;                               // into these numbers
   for (int i = 0; i < view->ndim; ++i) {
     const std::int64_t extent = view->shape[i], step = view->strides[i];
     if (extent > 1 && step % view->itemsize != 0)
@@ -86,13 +86,13 @@ HostArray from_buffer(nb::handle object, const char* what, Access access) {
     std::int64_t reach = 0;
     auto& end = step < 0 ? first : last;
     if (extent > 1 && (__builtin_mul_overflow(extent - 1, step, &reach) || __builtin_add_overflow(end, reach, &end)))
-      is_known = false;
+      fits = false;
   }
   const Stream& stream = host_stream();
   if (layout.elements() == 0)
     return {Tensor(host::make_pageable_resource()->allocate(0, stream), std::move(layout)), {}};
   std::int64_t bytes = 0;
-  if (!is_known || first == std::numeric_limits<std::int64_t>::min() || __builtin_sub_overflow(last, first, &bytes))
+  if (!fits || first == std::numeric_limits<std::int64_t>::min() || __builtin_sub_overflow(last, first, &bytes))
     fail(PyExc_ValueError, std::string(what) + " reaches beyond every address");
   layout.byte_offset = static_cast<std::size_t>(-first);
   const auto address = reinterpret_cast<std::uintptr_t>(view->buf) - layout.byte_offset;

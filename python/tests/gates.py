@@ -16,7 +16,6 @@ class Gate:
         # a callback resource waits for all that is given back on the device, of whatever resource.
         gc.collect()
         weir.make_callback_resource(stream.device, lambda size, stream: None, lambda address, size: None).trim(0)
-        weir.make_resource(stream.device, "async").trim(0)
         self.c = ctypes.CDLL(None)
         self.semaphore = ctypes.create_string_buffer(64)
         assert self.c.sem_init(self.semaphore, 0, 0) == 0

@@ -20,6 +20,14 @@ namespace {
 constexpr std::chrono::seconds limit{30};
 constexpr std::size_t slots = 3, most = 200;
 
+std::pair<ipc::RingProducer, ipc::RingConsumer> make_ring(const ResourcePtr& resource) {
+  auto sockets = ipc::Channel::make_sockets();
+  ipc::RingProducer ring(resource, {.slots = slots, .slot_bytes = 16});
+  ipc::RingConsumer consumer(std::move(sockets.second));
+  (void)ring.add_consumer(std::move(sockets.first));
+  return {std::move(ring), std::move(consumer)};
+}
+
 class RingShortOfMemory : public testing::TestWithParam<Whose> {};
 
 TEST_P(RingShortOfMemory, GoesOnByItself) {
@@ -29,10 +37,7 @@ TEST_P(RingShortOfMemory, GoesOnByItself) {
   std::size_t nth = 1;
   for (bool more = true; more && nth < most; ++nth) {
     SCOPED_TRACE("allocation " + std::to_string(nth));
-    auto sockets = ipc::Channel::make_sockets();
-    ipc::RingProducer ring(resource, {.slots = slots, .slot_bytes = 16});
-    ipc::RingConsumer consumer(std::move(sockets.second));
-    (void)ring.add_consumer(std::move(sockets.first));
+    auto [ring, consumer] = make_ring(resource);
     consumer.open(stream, limit);
     Buffer first = ring.acquire(stream, limit), second = ring.acquire(stream, limit);
     ring.publish(std::move(first), stream);
@@ -67,10 +72,7 @@ TEST(RingsShortOfMemory, AreOpenedAgain) {
   std::size_t nth = 1, refused = 0;
   for (bool more = true; more && nth < most; ++nth) {
     SCOPED_TRACE("allocation " + std::to_string(nth));
-    auto sockets = ipc::Channel::make_sockets();
-    ipc::RingProducer ring(resource, {.slots = slots, .slot_bytes = 16});
-    ipc::RingConsumer consumer(std::move(sockets.second));
-    (void)ring.add_consumer(std::move(sockets.first));
+    auto [ring, consumer] = make_ring(resource);
     for (int i = 0; i < 2; ++i) ring.publish(ring.acquire(stream, limit), stream);
     injector.arm(nth, 0);
     try {

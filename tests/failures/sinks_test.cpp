@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <string>
 
 #include "expect.hpp"
@@ -26,9 +25,9 @@ constexpr std::chrono::seconds limit{30};
 constexpr std::size_t most = 300;
 
 /// A buffer that a stream uses. Once it is doomed, the stream is found to be lost when somebody looks.
-class Used {
+class BufferInUse {
  public:
-  Used() {
+  BufferInUse() {
     state_->put(FakeStream::fill());
     buffer_.use_on(stream_);
   }
@@ -45,20 +44,20 @@ class Used {
 TEST(Sinks, MayAskTheServerThatPublishes) {
   const Folder folder;
   ipc::Server server(folder / "server");
-  Used doomed;
-  doomed.doom();
+  BufferInUse used;
+  used.doom();
   const OnReport taken([&] { EXPECT_EQ(server.stats().names, 0U); });
-  EXPECT_ERROR(server.publish("weights", doomed.buffer(), doomed.stream()), Errc::device_lost, "broken by hand");
+  EXPECT_ERROR(server.publish("weights", used.buffer(), used.stream()), Errc::device_lost, "broken by hand");
   EXPECT_EQ(taken.count(), 1);
 }
 
 TEST(Sinks, MayAskTheServerThatWithdraws) {
   const Folder folder;
   ipc::Server server(folder / "server");
-  Used doomed;
-  server.publish("weights", doomed.buffer(), Stream(host_device()));
-  doomed.buffer().close();  // the last owner is the server
-  doomed.doom();
+  BufferInUse used;
+  server.publish("weights", used.buffer(), Stream(host_device()));
+  used.buffer().close();  // the last owner is the server
+  used.doom();
   const OnReport taken([&] { EXPECT_EQ(server.stats().names, 0U); });
   EXPECT_TRUE(server.withdraw("weights"));
   EXPECT_EQ(taken.count(), 1);

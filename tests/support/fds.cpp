@@ -31,7 +31,8 @@ void settle_leases() {
   pool->trim(0);
 }
 
-// The same of connections: the thread that attends to them lingers with its files if nobody asks it.
+// Connections that have ended close their files on a thread, which keeps two of its own a little longer unless it is
+// asked.
 void settle_connections() {
   constexpr int as_often_as_ends_follow_each_other = 4;
   for (int i = 0; i < as_often_as_ends_follow_each_other && detail::channel::settle_channels(); ++i) {

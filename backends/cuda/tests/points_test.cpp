@@ -24,6 +24,20 @@ namespace {
 using namespace std::chrono_literals;
 using ipc::Channel;
 
+/// A peer whose work is late, and which then dies before it has done that.
+struct LatePeer {
+  LatePeer() { gate.hold(late); }
+  void lend() { lender.send(lent, late); }
+  void die() const { ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0); }
+
+  std::pair<spi::UniqueFd, spi::UniqueFd> sockets = Channel::make_sockets();
+  const spi::UniqueFd dies = sockets.first.duplicate();
+  Channel lender{std::move(sockets.first)}, borrower{std::move(sockets.second)};
+  const Stream late{host_device()};
+  const test::Gate gate;
+  const Buffer lent = host::make_shared_resource()->allocate(64, late);
+};
+
 class Points : public CudaTest {
  protected:
   void SetUp() override {
@@ -42,14 +56,9 @@ class Points : public CudaTest {
   }
   /// Let `stream` wait for a peer that ends before its work does, lend behind that, and let others wait for it.
   void pass_on_what_never_came(const Stream& stream, const std::vector<Stream>& others) {
-    auto sockets = Channel::make_sockets();
-    const spi::UniqueFd dies = sockets.first.duplicate();
-    Channel lender(std::move(sockets.first)), borrower(std::move(sockets.second));
-    const Stream late(host_device());
-    const test::Gate gate;
-    gate.hold(late);
-    lender.send(host::make_shared_resource()->allocate(64, late), late);
-    const Buffer got = borrower.receive(stream).buffer;
+    LatePeer peer;
+    peer.lend();
+    const Buffer got = peer.borrower.receive(stream).buffer;
     const auto [received, ready] = hand_over(stream);
     std::vector ends{stream.record()};
     for (const Stream& other : others) {
@@ -57,7 +66,7 @@ class Points : public CudaTest {
       ends.push_back(other.record());
     }
     EXPECT_EQ(ready.wait(2ms), WaitStatus::timeout);
-    ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
+    peer.die();
     EXPECT_EQ(ready.wait(10s), WaitStatus::lost) << "the bytes are not those that the peer meant";
     for (const Event& each : ends) {
       EXPECT_EQ(each.wait(10s), WaitStatus::lost);
@@ -157,22 +166,16 @@ TEST_F(Points, AreLostForWhoeverWaits) {
   const Current current(primary());
   const NativeStream captured;
   const Stream refused = cuda::borrow(gpu(), captured.get()), waiting(gpu());
-  auto sockets = Channel::make_sockets();
-  const spi::UniqueFd dies = sockets.first.duplicate();
-  Channel lender(std::move(sockets.first)), borrower(std::move(sockets.second));
-  const Stream late(host_device());
-  const test::Gate gate;
-  gate.hold(late);
-  const Buffer lent = host::make_shared_resource()->allocate(64, late);
-  for (int i = 0; i < 2; ++i) lender.send(lent, late);
-  const Buffer received = borrower.receive(waiting).buffer;
+  LatePeer peer;
+  for (int i = 0; i < 2; ++i) peer.lend();
+  const Buffer received = peer.borrower.receive(waiting).buffer;
   const Event ready = waiting.record();
   CUgraph graph = nullptr;
   ASSERT_CU(api().StreamBeginCapture(captured.get(), CU_STREAM_CAPTURE_MODE_GLOBAL));
-  EXPECT_ERROR((void)borrower.receive(refused), Errc::unsupported, "captured");
+  EXPECT_ERROR((void)peer.borrower.receive(refused), Errc::unsupported, "captured");
   ASSERT_CU(api().StreamEndCapture(captured.get(), &graph));
   EXPECT_CU(api().GraphDestroy(graph));
-  ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
+  peer.die();
   EXPECT_EQ(ready.wait(10s), WaitStatus::lost);
   EXPECT_EQ(test::await_reports(3).size(), 3U) << "the two points, and what waited for one of them";
   std::this_thread::sleep_for(20ms);  // long enough for what would lose the other one

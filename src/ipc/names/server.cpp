@@ -53,13 +53,17 @@ struct Server::State {
         directory(options.most_names, options.remembered),
         host(std::make_unique<Host>(path, options, directory, ledger)) {}
 
+  struct Entered {
+    detail::ReportsLater later;  // than the lock
+    std::unique_lock<std::mutex> lock;
+  };
   /// Begin a call on an open server. A child does not take the lock, which a thread of its parent may have had.
-  [[nodiscard]] std::unique_lock<std::mutex> enter() {
+  [[nodiscard]] Entered enter() {
     if (process != detail::fork_generation)
       throw Error(Errc::unsupported, "ipc::Server: the parent of this process has the server");
     std::unique_lock lock(closing);
     if (!host) throw Error(Errc::closed, "ipc::Server: the server is closed");
-    return lock;
+    return {{}, std::move(lock)};
   }
 
   const std::string path;
@@ -92,7 +96,6 @@ Server::~Server() {
 std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const Stream& stream, Access asked) {
   constexpr const char* operation = "ipc::Server::publish";
   State& state = *state_;
-  const detail::ReportsLater later;
   const auto entered = state.enter();
   if (!is_name(name) || name.size() > state.most_name_bytes)
     throw Error(Errc::invalid_argument, std::string(operation) + ": a name has 1 to " +
@@ -132,7 +135,6 @@ std::uint64_t Server::publish(std::string_view name, const Buffer& buffer, const
 }
 
 bool Server::withdraw(std::string_view name) {
-  const detail::ReportsLater later;
   const auto entered = state_->enter();
   const bool was = state_->directory.withdraw(name);
   if (was) state_->host->ring();
