@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "background.hpp"
-#include "base/thrown_by.hpp"
+#include "base/reports_later.hpp"
 #include "blocking_frees.hpp"
 #include "destroying.hpp"
 #include "ending.hpp"
@@ -273,92 +273,76 @@ void GpuStream::do_store(const spi::StoreOp& op, std::uint64_t /*value*/) {
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
 
 bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
-  return (other.device().backend == device().backend && !static_cast<const GpuStream&>(other).unready()) || foreign();
+  return other.device().backend == device().backend || foreign();
 }
 
-void GpuStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t /*value*/) {
-  if (other.device().backend != device().backend || static_cast<GpuStream&>(other).unready())
-    return wait_through_host(other, wanted);
+// The order of the questions matters. A device that goes on behind a wait that failed does so after the stream is lost,
+// and a stream that depends on such a wait depends on it until it is lost.
+void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
+  if (op.other->device().backend != device().backend) return wait_through_host(op, value);
+  auto& other = static_cast<GpuStream&>(*op.other);
   bool complete = false;
-  const EventRef event = static_cast<GpuStream&>(other).event_after(wanted, complete);
-  if (!other.known_reached(wanted)) other.throw_if_lost();  // its device may go on, but not with what was meant
+  const EventRef event = other.event_after(op.value, complete);
+  const bool depends = !op.for_space && other.dependences_.any();
+  auto prepared = depends ? other.dependences_.prepare_up_to(op.value, *this) : Dependences::Prepared();
+  if (!op.for_space && !other.known_reached(op.value)) other.throw_if_lost();
   if (complete) return;
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point is waited for that was never recorded");
-  const Turn turn(*this);
-  check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
+  {
+    const Turn turn(*this);
+    check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
+  }
+  if (depends) depend_on(std::move(prepared), value);
+}
+
+// Nothing is behind the wait yet if its other timeline is lost at this moment.
+void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept {
+  if (const auto error = dependences_.add(std::move(prepared), value)) lose_unready(error);
 }
 
 namespace {
 
-// A host function waits for this when no value gate is left.
-struct Latch {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool open = false;
-
-  void release() {
-    const std::scoped_lock lock(mutex);
-    open = true;
-    changed.notify_all();
+// Wait until `op` is over, and return the error if what it waits for will never come.
+std::exception_ptr await(const spi::WaitOp& op) {
+  for (unsigned round = 0;; ++round) {
+    try {
+      if (op.other->wait_for(op.value, std::chrono::nanoseconds{-1}) == WaitStatus::ready) return {};
+      if (op.for_space && op.other->await_over(op.value)) return {};
+      op.other->throw_if_lost();
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported && error.code() != Errc::out_of_memory) return std::current_exception();
+    } catch (...) {  // there was no memory to ask
+    }
+    sync::pause(round);
   }
-  void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return open; });
-  }
-};
-
-// Whether the driver took the wait: what becomes of the other stream is nothing to a stream that does not wait for it.
-struct Begins {
-  std::mutex mutex;  // held until that is known
-  bool waits = false;
-};
+}
 
 }  // namespace
 
-void GpuStream::wait_through_host(spi::StreamState& other, std::uint64_t wanted) {
-  const auto begins = std::make_shared<Begins>();
-  std::optional<ValueGates::Gate> gate;
-  if (gpu().waits_for_values()) gate = gpu().gates().take();
-  auto latch = gate ? nullptr : std::make_shared<Latch>();
-  BlockingFrees::get().begin_wait();
-  unready_.fetch_add(1);
-  const auto open = [this, &gpu = gpu(), gate, latch] {
-    unready_.fetch_sub(1);
-    if (gate) {
-      gpu.gates().open(*gate);
-    } else {
-      latch->release();
-    }
-    BlockingFrees::get().end_wait();
-  };
-  const auto end = [self = spi::Kept(*this), of = spi::Kept(other), wanted, open, begins] {
-    const auto lost = weir::detail::thrown_by([&] {
-      if (of->wait_for(wanted, std::chrono::nanoseconds{-1}) != WaitStatus::ready) of->throw_if_lost();
-    });
-    const std::scoped_lock known(begins->mutex);
-    if (!begins->waits) return;
-    if (lost) static_cast<GpuStream&>(*self).lose_unready(lost);
-    open();
-  };
-  // Start the thread first: once the stream waits, somebody must be there to end the wait.
+void GpuStream::wait_through_host(const spi::WaitOp& op, std::uint64_t value) {
+  const auto hosted = std::make_shared<HostedWait>(gpu());
   try {
-    const std::scoped_lock lock(begins->mutex);
+    auto prepared = op.for_space ? Dependences::Prepared() : Dependences::prepare(*this, hosted);
+    // Start the thread first: once the stream waits, somebody must be there to end the wait.
     try {
-      waiters().run(end);
+      waiters().run([op, hosted] {
+        const weir::detail::ReportsLater later;  // than the end: the user's sink may wait for the device
+        hosted->end(await(op));
+      });
     } catch (const std::system_error& error) {
       throw Error(error.code(), device().describe() + ": no thread to wait for another stream: " + error.what());
     }
-    if (gate) {
+    if (const auto& gate = hosted->gate()) {
       const Turn turn(*this);
       check(driver().StreamWaitValue64(turn.handle(), gate->address, gate->value, CU_STREAM_WAIT_VALUE_GEQ),
             "cuStreamWaitValue64", device());
     } else {
-      std::function<void()> wait = [latch] { latch->wait(); };
+      std::function<void()> wait = [hosted] { hosted->wait(); };
       launch(wait);
     }
-    begins->waits = true;
+    depend_on(std::move(prepared), value);
   } catch (...) {
-    open();
+    hosted->cancel();
     throw;
   }
 }

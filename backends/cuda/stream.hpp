@@ -13,6 +13,7 @@
 #include "context_scope.hpp"
 #include "device.hpp"
 #include "events.hpp"
+#include "hosted_wait.hpp"
 #include "side_stream.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -53,6 +54,11 @@ class GpuStream final : public spi::StreamState {
   /// Return what a timeline that was made by create_for_app() knows of its stream; null for all others.
   [[nodiscard]] AppStream* app() const noexcept { return app_.get(); }
 
+  /// Return the waits on which work here depends.
+  [[nodiscard]] Dependences& dependences() noexcept { return dependences_; }
+  /// One of these will never be over, and the device is about to go on.
+  void lose_dependent(const std::exception_ptr& error) noexcept { lose_unready(error); }
+
   /// Wait on the host for all work that the driver has here, even if the timeline is lost. An error is reported.
   void wait_natively() noexcept;
 
@@ -75,7 +81,7 @@ class GpuStream final : public spi::StreamState {
   void do_prefetch(const spi::PrefetchOp& op, std::uint64_t value) override;
   void do_store(const spi::StoreOp& op, std::uint64_t value) override;
   void do_call(std::function<void()>& function, std::uint64_t value) override;
-  void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;
+  void do_wait(const spi::WaitOp& op, std::uint64_t value) override;
   void do_mark(std::uint64_t value) override;
   void do_flush() override {}  // the driver starts work by itself
   std::uint64_t do_poll() override;
@@ -85,8 +91,6 @@ class GpuStream final : public spi::StreamState {
   bool calls_natively() const noexcept override { return true; }
   bool stores_natively() const noexcept override { return gpu().stores_values(); }
   bool waits_natively(const spi::StreamState& other) const noexcept override;
-  /// Return whether work here waits for a point that the host asks about, and that may never come.
-  [[nodiscard]] bool unready() const noexcept { return unready_.load() != 0; }
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
   void do_close() noexcept override;
   void destroy() noexcept override;
@@ -116,7 +120,9 @@ class GpuStream final : public spi::StreamState {
   /// Take the driver's answer about the work on this stream; throw when it is an error.
   void answered(CUresult result, const char* call) const;
   void launch(std::function<void()>& function);
-  void wait_through_host(spi::StreamState& other, std::uint64_t wanted);
+  void wait_through_host(const spi::WaitOp& op, std::uint64_t value);
+  /// Depend on waits that were put on the stream as the operation `value`.
+  void depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept;
   /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if on this one.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
@@ -134,7 +140,6 @@ class GpuStream final : public spi::StreamState {
   std::uint64_t thread_ = 0;  // the thread whose per-thread stream it is; 0 for all other streams
   unsigned long long driver_id_ = 0;
   std::atomic<bool> foreign_;
-  std::atomic<int> unready_{0};  // waits through the host that are not over
   std::shared_ptr<void> owner_;
   EventPool* events_;
 
@@ -146,6 +151,7 @@ class GpuStream final : public spi::StreamState {
 
   bool green_ = false;  // uses a part of the device's processors; its memory is the primary context's
   SideStreams sides_;   // where run_on() has put work
+  Dependences dependences_;
   std::unique_ptr<AppStream> app_;
 
   friend class StreamRegistry;

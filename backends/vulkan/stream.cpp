@@ -79,14 +79,14 @@ bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept
 }
 
 // Commands that were recorded before must not wait, so they are submitted first.
-void BatchedStream::do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) {
+void BatchedStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
   const DriverCall call(Doing::follow);
   if (!call) return;
   if (open_ && last_ > flight().value) submit();
   doing_ |= static_cast<unsigned>(Doing::submit_follow);
-  auto& waitable = static_cast<Waitable&>(other);
+  auto& waitable = static_cast<Waitable&>(*op.other);
   const auto found = std::find(waited_.begin(), waited_.end(), waitable.timeline());
-  const auto wait_value = waitable.semaphore_value(wanted);
+  const auto wait_value = waitable.semaphore_value(op.value);
   if (found != waited_.end()) {
     auto& known = wait_values_[static_cast<std::size_t>(found - waited_.begin())];
     known = std::max(known, wait_value);

@@ -76,7 +76,7 @@ class BatchedStream final : public Waitable {
   void do_copy(const spi::CopyOp& op, std::uint64_t value) override;
   void do_fill(const spi::FillOp& op, std::uint64_t value) override;
   void do_copy_region(const spi::RegionOp& op, std::uint64_t value) override;
-  void do_wait(spi::StreamState& other, std::uint64_t wanted, std::uint64_t value) override;
+  void do_wait(const spi::WaitOp& op, std::uint64_t value) override;
   void do_mark(std::uint64_t value) override;
   void do_flush() override;
   bool waits_natively(const spi::StreamState& other) const noexcept override;

@@ -3,8 +3,10 @@
 
 #include <limits>
 #include <new>
+#include <optional>
 
 #include "base/forks.hpp"
+#include "base/reports_later.hpp"
 #include "weir/spi/device_state.hpp"
 #include "weir/spi/stream_state.hpp"
 
@@ -29,19 +31,24 @@ class BlockGuard {
       sync::pause(round);
       before = block_.busy_.exchange(mine, std::memory_order_acquire);
     }
-    if (before != 0) block_.rebuild();
+    if (before == 0) return;
+    later_.emplace();
+    block_.rebuild();
   }
   ~BlockGuard() { block_.busy_.store(0, std::memory_order_release); }
   BlockGuard(const BlockGuard&) = delete;
   BlockGuard& operator=(const BlockGuard&) = delete;
 
  private:
+  std::optional<detail::ReportsLater> later_;  // ends last: the sink may ask the block
   Block& block_;
 };
 
 // Any stream may have been in the record, so all streams are recorded. If there is no memory for a new record, the
 // block's memory is never given back.
 void Block::rebuild() noexcept {
+  const detail::ReportsLater later;  // than the lock of the list of streams
+
   uses_.store(nullptr, std::memory_order_relaxed);  // the old record may be half changed
   try {
     uses_.store(new Uses(*this), std::memory_order_relaxed);
@@ -93,6 +100,10 @@ std::vector<Point> Block::uses_before(const StreamState* follower) {
     const BlockGuard guard(*this);
     if (const Uses* const uses = recorded()) points = uses->list_unreached(follower);
   }
+  // The caller owns memory that was used there, and may be the last that is allowed to have the stream marked.
+  for (const Point& use : points) {
+    if (use.stream->has_work_from_outside()) use.stream->mark_used(use.value);
+  }
   if (!stream || stream == follower) return points;
   const auto last = stream->position();
   if (!stream->reached(last)) points.push_back({Kept(*stream), last});
@@ -105,6 +116,7 @@ bool Block::known_complete() const noexcept {
 }
 
 void Block::mark_uses() noexcept {
+  const detail::ReportsLater later;
   const BlockGuard guard(*this);
   Uses* const uses = recorded();
   if (!uses) return;

@@ -26,6 +26,13 @@ std::uint64_t StreamState::position(MarkOp mark) noexcept {
     if (mark.looks && forgotten_) return marked_.load(std::memory_order_acquire);
     issued_.store(last + 1, std::memory_order_release);
     detail::atomic_max(submitted_, last + 1);
+    if (goes_on_) {  // finished() may not ask later, when nobody names the stream
+      take_turn(lock);
+      lock.unlock();
+      (void)detail::thrown_by([&] { mark_in_turn(); });
+      lock.lock();
+      end_turn(lock);
+    }
     return last + 1;
   }
 }
@@ -77,19 +84,21 @@ bool StreamState::finished(std::uint64_t value) noexcept {
   value = std::max(value, inherited_);  // covers what the parent's threads had put and not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
-  bool sealed = false;
+  if (orphaned_.load(std::memory_order_relaxed)) resume();
+  bool sealed = false, goes_on = false;
   {  // an operation that is being submitted now, or a host function that is running, may become the last to run
     const Lock lock(mutex_);
-    if (inside_ || calling_) return false;
+    if (inside_ || calling_ || waits_for_space(value)) return false;
     sealed = sealed_;
+    goes_on = goes_on_;
   }
   // Work that the driver never got cannot run. Work that it got may still run, although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
   if (known_over(last)) return true;
   try {
     if (marked_.load(std::memory_order_acquire) < last) {
-      if (sealed) return says_gone(error_) && !outlives_device();  // nothing more than this error will ever be known
-      if (!try_mark()) return false;
+      if (sealed && !goes_on) return says_gone(error_) && !outlives_device();  // nothing more than this will be known
+      if (sealed || !try_mark()) return false;
     }
     detail::atomic_max(over_, do_poll());  // which may be work whose input never came
   } catch (const Error& error) {
@@ -98,6 +107,24 @@ bool StreamState::finished(std::uint64_t value) noexcept {
     return false;
   }
   return known_over(last);
+}
+
+// Needs the lock. Return whether memory of this timeline may still be in use by another one, for which it was to wait.
+bool StreamState::waits_for_space(std::uint64_t value) const noexcept {
+  if (value >= never_free_) return true;
+  return std::any_of(queue_.begin(), queue_.end(), [&](const Pending& pending) {
+    const auto* const wait = std::get_if<WaitOp>(&pending.op);
+    return wait && wait->for_space && pending.value <= value;
+  });
+}
+
+bool StreamState::await_over(std::uint64_t value) noexcept {
+  for (unsigned round = 0; !finished(value); ++round) {
+    if (never_known(value)) return false;
+    if (!lost()) (void)detail::thrown_by([&] { (void)wait_for(value, std::chrono::nanoseconds{-1}); });
+    sync::pause(round);
+  }
+  return true;
 }
 
 bool StreamState::known_over(std::uint64_t value) const noexcept {

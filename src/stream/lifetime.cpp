@@ -67,9 +67,11 @@ void StreamState::become_forgotten() noexcept {
   Lock lock(mutex_);
   take_turn(lock);
   forgotten_ = !uses_.named();
-  const bool asked_for = attachments_.load(std::memory_order_acquire) || owes();
+  // A thread of the library may be the last that has memory which was used here, and must not ask then.
+  const bool used = uses_.has_more_memory() && marked_.load(std::memory_order_acquire) < issued();
+  const bool asked_for = attachments_.load(std::memory_order_acquire) || owes() || used;
   std::exception_ptr refused;
-  if (asked_for && !lost() && !sealed_) {
+  if (asked_for && may_mark()) {
     const auto last = issued() + 1;
     issued_.store(last, std::memory_order_release);
     detail::atomic_max(submitted_, last);
@@ -140,11 +142,14 @@ std::uint64_t StreamState::seal() noexcept {
   take_turn(lock);
   const bool asked_for = has_memory() || owes();
   bool newly_lost = false;
-  if (asked_for && !lost() && marked_.load(std::memory_order_acquire) < issued()) {
+  if (asked_for && may_mark() && marked_.load(std::memory_order_acquire) < issued()) {
     lock.unlock();
-    newly_lost = !mark_for_good();
-    if (newly_lost && !says_gone(error_)) ended_unmarked_.store(true, std::memory_order_release);
+    const auto refused = mark_for_good();
+    newly_lost = refused && become_lost(refused);
+    const bool device_gone = refused && says_gone(refused);
+    if (refused && !device_gone) ended_unmarked_.store(true, std::memory_order_release);
     lock.lock();
+    if (device_gone) goes_on_ = false;
   }
   sealed_ = true;
   end_turn(lock);
@@ -154,10 +159,10 @@ std::uint64_t StreamState::seal() noexcept {
   return asked_for || lost() ? issued() : marked_.load(std::memory_order_acquire);
 }
 
-// Needs the turn. Return false when a refusal has made the timeline lost: nobody can make this mark later. A thread of
+// Needs the turn. Return why there is no mark, which ends the timeline: nobody can make this mark later. A thread of
 // the library may not make it at all, because the application may have destroyed the stream once it held nothing that
 // uses it.
-bool StreamState::mark_for_good() noexcept {
+std::exception_ptr StreamState::mark_for_good() noexcept {
   constexpr unsigned tries = 64;
   for (unsigned round = 0;; ++round) {
     const bool own = detail::LibraryThread::here();
@@ -166,8 +171,7 @@ bool StreamState::mark_for_good() noexcept {
         throw Error(Errc::unsupported, "memory was its last use, and its last point could not be recorded before");
       mark_in_turn();
     });
-    if (!refused) return true;
-    if (round + 1 == tries || own || says_gone(refused)) return !become_lost(refused);
+    if (!refused || round + 1 == tries || own || says_gone(refused)) return refused;
     sync::pause(round);
   }
 }

@@ -64,8 +64,8 @@ void StreamState::lose_if_gone(const std::exception_ptr& error) noexcept {
 }
 
 // While a thread has the turn, which may be this one, nothing is reported: the user's sink may call this stream.
-void StreamState::lose(std::exception_ptr error) noexcept {
-  if (!become_lost(error)) return;
+void StreamState::lose(std::exception_ptr error, bool goes_on) noexcept {
+  if (!become_lost(error, goes_on)) return;
   {
     const Lock lock(mutex_);
     if (inside_) {
@@ -79,15 +79,16 @@ void StreamState::lose(std::exception_ptr error) noexcept {
 void StreamState::on_false_stores(Disbelieve disbelieve) noexcept { false_stores.store(disbelieve); }
 
 void StreamState::lose_unready(std::exception_ptr error) noexcept {
-  lose(std::move(error));
+  lose(std::move(error), true);
   if (const auto disbelieve = false_stores.load()) disbelieve(*this);
 }
 
 // Return false when the timeline was lost before.
-bool StreamState::become_lost(const std::exception_ptr& error) noexcept {
+bool StreamState::become_lost(const std::exception_ptr& error, bool goes_on) noexcept {
   const Lock lock(mutex_);
   if (lost()) return false;
   error_ = error;
+  goes_on_ = goes_on;
   lost_.store(true, std::memory_order_release);
   changed_.notify_all();
   return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/release_queue.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -125,6 +126,13 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     const Lock lock(mutex);
     return ready.first || doing || first_awaited();
   }
+  /// Timelines that are asked how far they are.
+  struct Asked {
+    static constexpr std::size_t most = 64;  // at a time, because there may be no memory for more
+    spi::Kept timelines[most];
+    std::size_t count = 0;
+  };
+  void find_timelines(std::uint64_t newest, std::uint64_t after, Asked& found) noexcept;
   bool settle(bool waits) noexcept;
   [[nodiscard]] const Release* first_awaited() const noexcept;
 
@@ -181,18 +189,41 @@ const Release* ReleaseState::first_awaited() const noexcept {
   return one;
 }
 
+// Needs the lock. Fill `found` with the timelines at which the releases up to number `newest` wait: each once, in the
+// order of their ids, beginning behind the id `after`.
+void ReleaseState::find_timelines(std::uint64_t newest, std::uint64_t after, Asked& found) noexcept {
+  spi::StreamState* sorted[Asked::most];
+  spi::StreamState** end = sorted;
+  for (const Release* one = waiting.first; one && one->number_ <= newest; one = one->next_) {
+    if (!one->at_ || one->at_->id() <= after) continue;
+    const auto place = std::ranges::lower_bound(sorted, end, one->at_->id(), {}, &spi::StreamState::id);
+    if (place == sorted + Asked::most || (place != end && *place == one->at_)) continue;
+    if (end != sorted + Asked::most) ++end;
+    std::move_backward(place, end - 1, end);
+    *place = one->at_;
+  }
+  found.count = 0;
+  for (spi::StreamState** at = sorted; at != end; ++at) found.timelines[found.count++] = spi::Kept(**at);
+}
+
+// Each timeline is asked once, however many releases wait there. What passed before has left the list, so the list is
+// read again for every `Asked::most` timelines.
 bool ReleaseState::settle(bool waits) noexcept {
   if (releasing()) return false;
-  constexpr std::size_t most = 64;  // timelines per call
-  spi::Kept timelines[most];
-  std::size_t count = 0;
+  Asked asked;  // empty while the lock is held, because a timeline may end with its Kept
   Lock lock(mutex);
-  for (Release* one = waiting.first; one && count < most; one = one->next_) {
-    if (one->at_ && (count == 0 || timelines[count - 1].get() != one->at_)) timelines[count++] = spi::Kept(*one->at_);
-  }
-  lock.unlock();
-  for (std::size_t i = 0; i < count; ++i) timelines[i]->settle();
-  lock.lock();
+  const auto newest = issued;
+  std::uint64_t last_id = 0;
+  do {
+    find_timelines(newest, last_id, asked);
+    lock.unlock();
+    for (std::size_t i = 0; i < asked.count; ++i) {
+      const auto timeline = std::move(asked.timelines[i]);
+      last_id = timeline->id();
+      timeline->settle();
+    }
+    lock.lock();
+  } while (asked.count == Asked::most);
   bool some = false;
   for (; ready.first; some = true) do_one(lock);
   if (!waits || !doing) return some;

@@ -57,7 +57,13 @@ std::uint64_t StreamState::put(Op op) {
     end_turn(lock);
     throw_if_lost();
   }
-  return hold(std::move(op));
+  // If its native stream was given out while work was held back, others may add to it as soon as this returns. Marks
+  // and frees may come later, and whoever closes or looks does not wait.
+  const bool waits = foreign() && !std::holds_alternative<MarkOp>(op) && !std::holds_alternative<FreeOp>(op);
+  const auto value = hold(std::move(op));
+  lock.unlock();
+  if (waits) (void)wait_submitted(value);
+  return value;
 }
 
 // Needs the lock.
@@ -82,20 +88,19 @@ bool StreamState::must_hold(const Op& op) const noexcept {
 }
 
 void StreamState::submit(Op& op, std::uint64_t value) {
-  std::visit(Overload{[&](CopyOp& copy) { do_copy(copy, value); }, [&](FillOp& fill) { do_fill(fill, value); },
-                      [&](RegionOp& copy) { do_copy_region(copy, value); },
-                      [&](StoreOp& store) { do_store(store, value); },
-                      [&](CallOp& call) { do_call(call.function, value); },
-                      [&](WaitOp& wait) { do_wait(*wait.other, wait.value, value); },
-                      [&](FreeOp& free) {
-                        if (!free.segment->free_in_order(*this)) free_later(free, value);
-                      },
-                      [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
-                      [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); },
-                      [&](NativeOp& native) {
-                        if (native.put) native.put(value);
-                      }},
-             op);
+  std::visit(
+      Overload{[&](CopyOp& copy) { do_copy(copy, value); }, [&](FillOp& fill) { do_fill(fill, value); },
+               [&](RegionOp& copy) { do_copy_region(copy, value); }, [&](StoreOp& store) { do_store(store, value); },
+               [&](CallOp& call) { do_call(call.function, value); }, [&](WaitOp& wait) { do_wait(wait, value); },
+               [&](FreeOp& free) {
+                 if (!free.segment->free_in_order(*this)) free_later(free, value);
+               },
+               [&](PrefetchOp& prefetch) { do_prefetch(prefetch, value); },
+               [&](MarkOp&) { foreign() ? mark_up_to(value) : do_mark(value); },
+               [&](NativeOp& native) {
+                 if (native.put) native.put(value);
+               }},
+      op);
 }
 
 // For memory that cannot be freed in order, because the driver refuses or because the timeline is lost. It is freed

@@ -31,7 +31,7 @@ void StreamState::do_prefetch(const PrefetchOp& /*op*/, std::uint64_t /*value*/)
   throw Error(Errc::unsupported, device_->describe() + " does not move memory");
 }
 
-void StreamState::do_wait(StreamState& /*other*/, std::uint64_t /*wanted*/, std::uint64_t /*value*/) {
+void StreamState::do_wait(const WaitOp& /*op*/, std::uint64_t /*value*/) {
   throw Error(Errc::unsupported, device_->describe() + " has no native waits");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker thread of a stream, which exists while work is held back. It does the waits that must happen on the host,
 // runs host functions, and submits the rest in order.
+#include <algorithm>
 #include <new>
 #include <string>
 #include <system_error>
@@ -47,6 +48,7 @@ void StreamState::work() noexcept {
         lose(std::current_exception());
       }
     }
+    if (over.empty()) await_space(pending.op, pending.value);
     if (auto* free = std::get_if<FreeOp>(&pending.op); free && free->segment && lost())
       free_later(*free, pending.value);
     if (over.empty()) {
@@ -71,10 +73,18 @@ void StreamState::end_first(std::list<Pending>& over) noexcept {
   first_ = First::untouched;
 }
 
-// An operation that was accepted has to be carried out. So if `asked` cannot answer now, because it is being captured
-// or there is no memory, it is asked again later.
+// Memory that was to be used after `op` is not free before what `op` waits for is over, although this timeline is lost.
+void StreamState::await_space(const Op& op, std::uint64_t value) noexcept {
+  const auto* const wait = std::get_if<WaitOp>(&op);
+  if (!wait || !wait->for_space || !lost() || wait->other->await_over(wait->value)) return;
+  const Lock lock(mutex_);
+  never_free_ = std::min(never_free_, value);
+}
+
+// An operation that was accepted has to be carried out. So if a timeline cannot answer now, because it is being
+// captured or there is no memory, it is asked again later.
 template <class Action>
-void StreamState::until_possible(StreamState& asked, const Action& action) {
+void StreamState::until_possible(const Action& action) {
   for (unsigned round = 0;; ++round) {
     try {
       return action();
@@ -82,7 +92,6 @@ void StreamState::until_possible(StreamState& asked, const Action& action) {
       if (error.code() != Errc::unsupported && error.code() != Errc::out_of_memory) throw;
     } catch (const std::bad_alloc&) {
     }
-    asked.throw_if_lost();
     sync::pause(round);
   }
 }
@@ -93,13 +102,15 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
     const bool natively = waits_natively(other);
-    until_possible(other, [&] {
+    bool passed = false;  // although the point is not reached
+    until_possible([&] {
       const bool alive = natively ? other.wait_submitted(wait->value)
                                   : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
-      if (!alive) other.throw_if_lost();
-      if (natively) other.ensure_marked(wait->value);
+      passed = !alive && wait->for_space && other.await_over(wait->value);
+      if (!alive && !passed) other.throw_if_lost();
+      if (natively && !passed) other.ensure_marked(wait->value);
     });
-    if (!natively || other.reached(wait->value)) {
+    if (!natively || passed || other.reached(wait->value)) {
       const Lock lock(mutex_);
       detail::atomic_max(submitted_, value);
       end_first(over);
@@ -125,7 +136,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
 
 void StreamState::run_call(CallOp& op, std::uint64_t value, std::list<Pending>& over) {
   if (value > 1) {
-    until_possible(*this, [&] {
+    until_possible([&] {
       if (wait_for(value - 1, std::chrono::nanoseconds{-1}) != WaitStatus::ready) throw_if_lost();
     });
   }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points of the device's streams that peers wait for: the device writes them into shared memory of the host.
-#include <sys/socket.h>
-
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -10,33 +8,18 @@
 
 #include "alone.hpp"
 #include "expect.hpp"
-#include "gate.hpp"
+#include "late_peer.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "on_report.hpp"
 #include "sink.hpp"
 #include "weir/channel.hpp"
-#include "weir/host.hpp"
 
 namespace weir::cuda_test {
 namespace {
 
 using namespace std::chrono_literals;
 using ipc::Channel;
-
-/// A peer whose work is late, and which then dies before it has done that.
-struct LatePeer {
-  LatePeer() { gate.hold(late); }
-  void lend() { lender.send(lent, late); }
-  void die() const { ASSERT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0); }
-
-  std::pair<spi::UniqueFd, spi::UniqueFd> sockets = Channel::make_sockets();
-  const spi::UniqueFd dies = sockets.first.duplicate();
-  Channel lender{std::move(sockets.first)}, borrower{std::move(sockets.second)};
-  const Stream late{host_device()};
-  const test::Gate gate;
-  const Buffer lent = host::make_shared_resource()->allocate(64, late);
-};
 
 class Points : public CudaTest {
  protected:

@@ -48,8 +48,9 @@ struct CallOp {
 
 /// Order all later work after a point of another timeline.
 struct WaitOp {
-  Kept other;           ///< the timeline
-  std::uint64_t value;  ///< the point on it
+  Kept other;              ///< the timeline
+  std::uint64_t value;     ///< the point on it
+  bool for_space = false;  ///< later work only needs memory that the other's work used, and nothing that it wrote
 };
 
 /// Give a segment back in stream order (Segment::free_in_order). Owns the segment.

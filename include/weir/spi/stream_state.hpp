@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <utility>
 
 #include "weir/spi/attachment.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -98,6 +99,8 @@ class StreamState {
   /// Return whether nothing up to `value` can touch memory any more: `value` is complete, or the timeline is lost and
   /// the work that the driver had of it is over. Never blocks. Memory may be reused only then.
   bool finished(std::uint64_t value) noexcept;
+  /// Block until `finished(value)`. Returns false when nobody will ever know.
+  bool await_over(std::uint64_t value) noexcept;
   /// Block until `value` is complete; a negative timeout means no limit. Throws when the driver could not be asked;
   /// then the caller may ask again.
   WaitStatus wait_for(std::uint64_t value, std::chrono::nanoseconds timeout);
@@ -199,10 +202,10 @@ class StreamState {
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);
-  /// Put a native wait for a point of `other` on the stream. Called only when `waits_natively(other)`. The driver
-  /// already has the point, and `other.ensure_marked(wanted)` was called, except for a foreign stream's wait for
+  /// Put a native wait for a point of `op.other` on the stream. Called only when `waits_natively(*op.other)`. The
+  /// driver already has the point, and `ensure_marked` was called for it, except for a foreign stream's wait for
   /// another backend.
-  virtual void do_wait(StreamState& other, std::uint64_t wanted, std::uint64_t value);
+  virtual void do_wait(const WaitOp& op, std::uint64_t value);
   /// Called only for memory and targets that StreamOps::prefetches accepts.
   virtual void do_prefetch(const PrefetchOp& op, std::uint64_t value);
   /// Make the completion of everything up to `value` observable (record an event, plan a semaphore signal).
@@ -238,9 +241,10 @@ class StreamState {
   /// Say that everything up to `value` is complete; for back halves that know this without being asked.
   void complete(std::uint64_t value) noexcept;
   /// End the timeline: every later call fails with this error. It is reported once, outside of any turn.
-  void lose(std::exception_ptr error) noexcept;
+  void lose(std::exception_ptr error) noexcept { lose(std::move(error), false); }
   /// The same for a stream whose device already has work, and will go on with it, although what that work waits for
-  /// will never be. Call this while the device still waits. Promises and StoreOps behind that wait do not count.
+  /// will never be. Call this while the device still waits. Promises and StoreOps behind that wait do not count, and
+  /// memory that the work uses is not free before the work is over.
   void lose_unready(std::exception_ptr error) noexcept;
 
  private:
@@ -269,18 +273,23 @@ class StreamState {
   bool may_look() const noexcept { return !sealed_ && !forgotten_; }
   /// Return false for what the driver says only now, when the timeline is lost.
   bool complete_unless_lost(std::uint64_t value) noexcept;
+  /// Return whether a mark can still say when the work of the driver is over. Needs the lock or the turn.
+  bool may_mark() const noexcept { return !sealed_ && (!lost() || goes_on_); }
   /// Return whether it is known that nothing up to `value` runs any more.
   bool known_over(std::uint64_t value) const noexcept;
+  bool waits_for_space(std::uint64_t value) const noexcept;
 
   // loss.cpp
   static bool says_gone(const std::exception_ptr& error) noexcept;
-  bool become_lost(const std::exception_ptr& error) noexcept;
+  void lose(std::exception_ptr error, bool goes_on) noexcept;
+  bool become_lost(const std::exception_ptr& error, bool goes_on = false) noexcept;
   void report_lost() noexcept;
   void lose_if_gone(const std::exception_ptr& error) noexcept;
 
   // worker.cpp
+  void await_space(const Op& op, std::uint64_t value) noexcept;
   template <class Action>
-  static void until_possible(StreamState& asked, const Action& action);
+  static void until_possible(const Action& action);
   void start_worker();
   void work() noexcept;
   void end_first(std::list<Pending>& over) noexcept;
@@ -299,7 +308,7 @@ class StreamState {
   [[nodiscard]] bool owes() const noexcept;
   void close() noexcept;
   std::uint64_t seal() noexcept;
-  [[nodiscard]] bool mark_for_good() noexcept;
+  [[nodiscard]] std::exception_ptr mark_for_good() noexcept;
   void end() noexcept;
   /// Waits for the last value of a closed timeline, then tells the attachments on the library's thread.
   struct End : Waiter, Job {
@@ -337,6 +346,8 @@ class StreamState {
   bool calling_ = false;                      // the worker is inside a host function
   sync::Plain<bool> forgotten_ = false;       // foreign, and nobody names it: only owners of its memory ask it
   sync::Plain<bool> sealed_ = false;          // foreign and closed: the native stream is not used any more
+  bool goes_on_ = false;                      // lost, and the driver still carries out what it has
+  std::uint64_t never_free_ = ~std::uint64_t{0};  // of a lost timeline: from here on, nobody knows when memory is free
   std::exception_ptr error_;
   sync::Atomic<bool> lost_{false};
   sync::Atomic<bool> ended_unmarked_{false};  // lost because its last mark was refused

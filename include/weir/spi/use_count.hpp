@@ -42,6 +42,8 @@ class UseCount {
 
   /// Return whether any object names the timeline. The answer may be old, unless the caller is such an object.
   [[nodiscard]] bool named() const noexcept { return names(word_.load(std::memory_order_acquire)) != 0; }
+  /// Return whether memory holds a count besides the caller, which holds one of that sort.
+  [[nodiscard]] bool has_more_memory() const noexcept { return word_.load(std::memory_order_acquire) >= 2 * memory; }
   /// Return whether both counts are zero, which then stays true.
   [[nodiscard]] bool ended() const noexcept { return word_.load(std::memory_order_acquire) == 0; }
 

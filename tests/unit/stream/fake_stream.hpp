@@ -74,6 +74,8 @@ class FakeStream final : public spi::StreamState {
   static spi::Op fill() { return spi::FillOp{{}, 1, 0, 1}; }
   static spi::Op call(std::function<void()> function) { return spi::CallOp{std::move(function)}; }
   spi::Op wait_op(std::uint64_t value) { return spi::WaitOp{spi::Kept(*this), value}; }
+  /// A wait for the memory that work here uses.
+  spi::Op space_op(std::uint64_t value) { return spi::WaitOp{spi::Kept(*this), value, true}; }
 
  private:
   ~FakeStream() override {
@@ -109,7 +111,7 @@ class FakeStream final : public spi::StreamState {
     const std::lock_guard lock(mutex_);
     stores_.push_back(op);
   }
-  void do_wait(spi::StreamState&, std::uint64_t wanted, std::uint64_t) override { submit(line("wait", wanted)); }
+  void do_wait(const spi::WaitOp& op, std::uint64_t) override { submit(line("wait", op.value)); }
   void do_mark(std::uint64_t value) override {
     if (behaviour.on_mark) behaviour.on_mark();
     submit(line("mark", value));
@@ -153,6 +155,20 @@ class FakeStream final : public spi::StreamState {
   std::exception_ptr broken_;  // made beforehand: it is thrown where there is no memory, too
   std::atomic<int> refuse_{0};  // counts down to the submission that throws
   std::atomic<bool> inside_{false}, overlapped_{false};
+};
+
+/// Owner of a fake, with its type.
+class Fake {
+ public:
+  explicit Fake(FakeStream::Behaviour behaviour = {}) : state_(new FakeStream) {
+    state_->behaviour = std::move(behaviour);
+    owner_ = spi::Ref<spi::StreamState>::adopt(state_);
+  }
+  FakeStream* operator->() const { return state_; }
+
+ private:
+  FakeStream* state_;
+  spi::Ref<spi::StreamState> owner_;
 };
 
 }  // namespace weir::test

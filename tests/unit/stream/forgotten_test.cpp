@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "stream/fake_stream.hpp"
 #include "weir/buffer.hpp"
 #include "weir/pool.hpp"
+#include "weir/spi/block.hpp"
 
 namespace weir {
 namespace {
@@ -85,6 +87,69 @@ TEST_F(ForgottenStream, IsLostAloudWhenItsLastPointCannotBeRecorded) {
   EXPECT_EQ(pool->trim(0), 0U) << "nor does anybody wait for that";
 }
 
+// Others than a pool do not say that they have memory of a stream.
+TEST_F(ForgottenStream, IsMarkedForMemoryOfAnyResource) {
+  const auto plain = make_resource(host_device());
+  Buffer buffer = plain->allocate(2048, *stream);
+  fake->put(test::FakeStream::fill());
+  stream.reset();
+  EXPECT_EQ(marks(), 1U);
+  close_on_own_thread(buffer);
+  EXPECT_FALSE(fake->lost());
+  EXPECT_EQ(plain->stats().reserved, 2048U);
+  fake->finish(100);
+  EXPECT_EQ(plain->trim(0), 2048U);
+}
+
+// Whoever holds memory that was used there may wait for that use.
+TEST_F(ForgottenStream, IsWaitedForByOwnersOfWhatItUsed) {
+  const Buffer buffer = make_resource(host_device())->allocate(64, other);
+  auto* const follower = new test::FakeStream;
+  follower->behaviour.waits_natively = true;
+  const Stream following(spi::Ref<spi::StreamState>::adopt(follower)), host(host_device());
+  buffer.block()->used(*fake, fake->put(test::FakeStream::fill()));
+  fake->refuse_next();
+  stream.reset();
+  EXPECT_EQ(marks(), 0U);
+  buffer.order_after_uses(host);
+  EXPECT_EQ(marks(), 1U);
+  buffer.order_after_uses(following);
+  EXPECT_EQ(follower->log().front(), "wait 1");
+  EXPECT_EQ(host.synchronize(std::chrono::nanoseconds{0}), WaitStatus::timeout);
+  fake->finish(100);
+  host.synchronize();
+}
+
+TEST_F(ForgottenStream, KeepsMemoryForWorkThatGoesOnWhenItIsLost) {
+  Buffer buffer = pool->allocate(2048, *stream), later = pool->allocate(2048, *stream);
+  fake->put(test::FakeStream::fill());
+  fake->become_unready();
+  stream.reset();
+  EXPECT_EQ(marks(), 1U);
+  buffer.close();
+  EXPECT_EQ(marks(), 2U) << "others may have used it natively";
+  EXPECT_FALSE(pool->try_allocate(2048, other)) << "the device goes on";
+  close_on_own_thread(later);
+  fake->finish(1);
+  EXPECT_FALSE(pool->try_allocate(2048, other));
+  fake->finish(100);
+  while (!pool->try_allocate(4096, other)) std::this_thread::yield();
+  EXPECT_EQ(test::take_reports().size(), 1U);
+}
+
+// The device is gone that went on: nothing runs any more, whatever could not be marked.
+TEST_F(ForgottenStream, FreesMemoryWhenTheDeviceThatWentOnIsGone) {
+  Buffer buffer = pool->allocate(2048, *stream);
+  fake->put(test::FakeStream::fill());
+  fake->become_unready();
+  fake->behaviour.on_mark = [] { throw Error(Errc::device_lost, "gone by hand"); };
+  stream.reset();
+  buffer.close();
+  EXPECT_TRUE(fake->closed());
+  EXPECT_TRUE(pool->try_allocate(4096, other));
+  EXPECT_EQ(test::take_reports().size(), 1U);
+}
+
 TEST_F(ForgottenStream, KeepsNobodyWhenItsLastPointCouldNotBeRecorded) {
   const auto plain = make_resource(host_device());
   Buffer buffer = plain->allocate(2048, *stream);
@@ -122,7 +187,8 @@ TEST_F(ForgottenStream, GetsThatMarkFromWhoeverBorrowsItAgain) {
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
 
-// Nobody waits for what was put there last, so nobody marks it. The pool lets the timeline go all the same.
+// Nobody waits for what was put there last, so nobody tries again to mark it. The pool lets the timeline go all the
+// same.
 TEST_F(ForgottenStream, IsOverWhenWhatSomebodyWaitsForIs) {
   std::atomic<bool> ended = false;
   auto* const user = new test::FakeStream;
@@ -132,6 +198,7 @@ TEST_F(ForgottenStream, IsOverWhenWhatSomebodyWaitsForIs) {
   Buffer buffer = pool->allocate(4096, other);
   buffer.use_on(*named);
   user->put(test::FakeStream::fill());
+  user->refuse_next();
   named.reset();
   EXPECT_EQ(user->log().back(), "fill 2") << "it is not marked";
   buffer.close();

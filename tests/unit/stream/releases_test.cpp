@@ -8,6 +8,7 @@
 #include <atomic>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "sink.hpp"
 #include "stream/fake_stream.hpp"
@@ -33,6 +34,32 @@ class Releases : public testing::Test {
   Buffer buffer = resource->allocate(4096, home);
   spi::Ref<spi::Segment> segment = spi::Ref<spi::Segment>::adopt(new WatchedSegment(freed));
   detail::ReleaseQueue queue{host_device().state()};
+};
+
+/// Keeps the library's thread busy, so that nobody else looks.
+class Occupied {
+ public:
+  Occupied() {
+    fake_->put(FakeStream::fill());
+    detail::run_after(queue_, {{spi::Kept(*fake_), 1}}, [this] {
+      begun_.set_value();
+      go_.get_future().wait();
+    });
+    fake_->finish(1);
+    begun_.get_future().wait();
+  }
+  Occupied(const Occupied&) = delete;
+  Occupied& operator=(const Occupied&) = delete;
+  ~Occupied() {
+    go_.set_value();
+    (void)queue_.settle();
+  }
+
+ private:
+  FakeStream* const fake_ = new FakeStream;
+  const Stream owner_{spi::Ref<spi::StreamState>::adopt(fake_)};
+  std::promise<void> begun_, go_;
+  detail::ReleaseQueue queue_{host_device().state()};
 };
 
 TEST_F(Releases, AreDoneAtOnceWhenEverythingHasPassed) {
@@ -108,6 +135,48 @@ TEST_F(Releases, AreWaitedForNoLongerThanTheCallerSays) {
   const auto finishing = std::async(std::launch::async, [&] { fake->finish(1); });
   (void)queue.settle_within(1h);  // false if the library's thread was faster
   EXPECT_TRUE(done);
+}
+
+TEST_F(Releases, AreFoundBehindManyThatWaitForTwoStreamsInTurn) {
+  constexpr int many = 64;
+  auto* const other = new FakeStream;
+  auto* const over = new FakeStream;
+  const Stream others{spi::Ref<spi::StreamState>::adopt(other)}, its{spi::Ref<spi::StreamState>::adopt(over)};
+  for (FakeStream* const each : {fake, other, over}) each->put(FakeStream::fill());
+  const Occupied nobody_else_looks;
+  for (int i = 0; i < many; ++i) detail::run_after(queue, {{spi::Kept(i % 2 == 0 ? *fake : *other), 1}}, [] {});
+  bool found = false;
+  detail::run_after(queue, {{spi::Kept(*over), 1}}, [&] { found = true; });
+  over->finish(1);
+  EXPECT_TRUE(queue.settle());
+  EXPECT_TRUE(found);
+  fake->finish(1);
+  other->finish(1);
+  queue.drain();
+}
+
+TEST_F(Releases, AreFoundBehindAnyNumberOfStreamsEachOfWhichIsAskedOnce) {
+  constexpr int many = 130;
+  int asked = 0;
+  std::vector<FakeStream*> streams;
+  std::vector<Stream> owners;
+  for (int i = 0; i <= many; ++i) {
+    owners.emplace_back(spi::Ref<spi::StreamState>::adopt(streams.emplace_back(new FakeStream)));
+    streams.back()->behaviour.on_poll = [&] { ++asked; };
+    streams.back()->put(FakeStream::fill());
+  }
+  const Occupied nobody_else_looks;
+  for (int i = 0; i < 2 * many; ++i)
+    detail::run_after(queue, {{spi::Kept(*streams[static_cast<std::size_t>(i % many)]), 1}}, [] {});
+  bool found = false;
+  detail::run_after(queue, {{spi::Kept(*streams.back()), 1}}, [&] { found = true; });
+  streams.back()->finish(1);
+  asked = 0;
+  EXPECT_TRUE(queue.settle());
+  EXPECT_TRUE(found);
+  EXPECT_EQ(asked, many + 1);
+  for (FakeStream* const each : streams) each->finish(1);
+  queue.drain();
 }
 
 TEST_F(Releases, ThatComeWhileOneWaitsAreNotWaitedFor) {

@@ -18,20 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
-/// Owner of a fake, with its type.
-class Fake {
- public:
-  explicit Fake(FakeStream::Behaviour behaviour = {}) : state_(new FakeStream) {
-    state_->behaviour = std::move(behaviour);
-    owner_ = spi::Ref<spi::StreamState>::adopt(state_);
-  }
-  FakeStream* operator->() const { return state_; }
-
- private:
-  FakeStream* state_;
-  spi::Ref<spi::StreamState> owner_;
-};
-
 TEST(StreamState, NumbersAndSubmitsAtOnce) {
   const Fake s;
   EXPECT_EQ(s->position(), 0U);
@@ -313,6 +299,23 @@ TEST(StreamState, ForeignOnesNeverHoldWaitsBack) {
   s->put(other->wait_op(1));
   EXPECT_TRUE(s->submitted(1));
   EXPECT_EQ(s->log().front(), "wait 1");
+}
+
+// Its native stream was given out: what others put there from now on comes after what was put here.
+TEST(StreamState, HoldsNothingBackForOnesOnWhichOthersPutWork) {
+  const Fake s;
+  std::promise<void> begun, opened;
+  s->put(FakeStream::call([&] {
+    begun.set_value();
+    opened.get_future().wait();
+  }));
+  begun.get_future().wait();
+  s->behaviour.foreign = true;
+  EXPECT_EQ(s->position(), 2U) << "whoever closes memory does not wait";
+  auto put = std::async(std::launch::async, [&] { return s->put(FakeStream::fill()); });
+  EXPECT_EQ(put.wait_for(20ms), std::future_status::timeout);
+  opened.set_value();
+  EXPECT_TRUE(s->submitted(put.get()));
 }
 
 TEST(StreamState, LivesUntilHeldWorkIsDone) {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hosted_wait.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "blocking_frees.hpp"
+#include "device.hpp"
+#include "stream.hpp"
+
+namespace weir::cuda {
+namespace {
+
+// Of all lists of dependences and dependents. No driver is called and nobody is lost under it.
+constinit std::mutex dependences_mutex;
+
+}  // namespace
+
+HostedWait::HostedWait(Gpu& gpu) : gpu_(gpu) {
+  if (gpu.waits_for_values()) gate_ = gpu.gates().take();
+  BlockingFrees::get().begin_wait();
+}
+
+void HostedWait::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return passed_; });
+}
+
+void HostedWait::open() noexcept {
+  if (gate_) {
+    gpu_.gates().open(*gate_);
+  } else {
+    const std::scoped_lock lock(mutex_);
+    passed_ = true;
+    changed_.notify_all();
+  }
+  BlockingFrees::get().end_wait();
+}
+
+void HostedWait::end(const std::exception_ptr& error) noexcept {
+  std::list<spi::Kept> dependents;  // whose last count may end here, without the lock
+  {
+    const std::scoped_lock lock(dependences_mutex);
+    if (std::exchange(over_, true)) return;
+    error_ = error;
+    dependents.swap(dependents_);
+  }
+  std::list<Dependences::One> past;
+  for (const spi::Kept& one : dependents) {
+    auto& stream = static_cast<GpuStream&>(*one);
+    if (error) stream.lose_dependent(error);
+    Dependences& its = stream.dependences();
+    const std::scoped_lock lock(dependences_mutex);
+    for (auto at = its.ones_.begin(); at != its.ones_.end();) {
+      const auto found = at++;
+      if (found->wait.get() == this) past.splice(past.end(), its.ones_, found);
+    }
+    its.count_.store(its.ones_.size(), std::memory_order_release);
+  }
+  open();
+}
+
+void Dependences::Prepared::add(GpuStream& stream, std::shared_ptr<HostedWait> wait) {
+  streams_.emplace_back(stream);
+  ones_.push_back({std::move(wait), 0});
+}
+
+Dependences::Prepared Dependences::prepare(GpuStream& stream, std::shared_ptr<HostedWait> wait) {
+  Prepared prepared;
+  prepared.add(stream, std::move(wait));
+  return prepared;
+}
+
+bool Dependences::depends_on(const HostedWait& wait) const noexcept {
+  return std::any_of(ones_.begin(), ones_.end(), [&](const One& one) { return one.wait.get() == &wait; });
+}
+
+Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream& stream) {
+  Prepared prepared;
+  const std::scoped_lock lock(dependences_mutex);
+  for (const One& one : ones_) {
+    if (one.from > value) continue;
+    if (one.wait->error_) std::rethrow_exception(one.wait->error_);
+    prepared.add(stream, one.wait);
+  }
+  return prepared;
+}
+
+std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from) noexcept {
+  std::exception_ptr error;
+  const std::scoped_lock lock(dependences_mutex);
+  for (auto at = prepared.ones_.begin(); at != prepared.ones_.end();) {
+    const auto one = at++;
+    HostedWait& wait = *one->wait;
+    if (wait.error_) error = wait.error_;
+    if (wait.over_ || depends_on(wait)) continue;
+    one->from = from;
+    ones_.splice(ones_.end(), prepared.ones_, one);
+    wait.dependents_.splice(wait.dependents_.end(), prepared.streams_, prepared.streams_.begin());
+  }
+  count_.store(ones_.size(), std::memory_order_release);
+  return error;
+}
+
+}  // namespace weir::cuda
