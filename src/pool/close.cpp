@@ -151,8 +151,8 @@ void PoolResource::has_moved(const Moving& moving) noexcept {
   {
     const Lock lock(mutex_);
     Moving** link = &moving_;
-    while (*link != &moving) link = &(*link)->next;
-    *link = moving.next;
+    while (*link && *link != &moving) link = &(*link)->next;
+    if (*link) *link = moving.next;  // else a sink was told of a failure meanwhile and forked, and this is the child
     ends = at_end();
   }
   if (ends) delete this;

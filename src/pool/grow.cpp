@@ -11,7 +11,7 @@ using Search = RangeIndex::Search;
 
 }  // namespace
 
-Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage) {
+Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage, Use use) {
   if (growing_ && grower_ == sync::thread_id()) return nullptr;  // called from a function that upstream called
   while (growing_) {
     grown_.wait(lock);
@@ -23,7 +23,9 @@ Range* PoolResource::grow(Shard& shard, const Wanted& wanted, Lock& lock, Shorta
   const auto part = mostly_small ? static_cast<std::uint64_t>(static_cast<double>(small_) * growth_) : 0;
   const auto ahead = std::min<std::uint64_t>(part, most_bytes / granule);
   bool added = false;
-  if (pages_) {
+  if (pages_ && use == Use::all_idle) {
+    added = add_pages(granules, wanted.large, lock, shortage, use);
+  } else if (pages_) {
     const auto most = is_exportable() ? std::max(ahead, lent_page()) : ahead;
     added = add_new_pages(granules, wanted.large, lock, shortage) ||
             (most > std::max(granules, pages_->unit) && add_pages(most, wanted.large, lock, shortage)) ||
@@ -99,7 +101,7 @@ bool PoolResource::ready_on(Shard* shard) {
   const auto allocated = home.position();
   if (home.reached(allocated)) return true;
   if (shard) {
-    shard->stream.put(spi::WaitOp{spi::Kept(home), allocated});
+    shard->stream.put(spi::WaitOp{.other = spi::Kept(home), .value = allocated, .for_space = true});
     return false;
   }
   home_.synchronize();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/reports_later.hpp"
 #include "memory/handle.hpp"
 #include "pool/pool_resource.hpp"
 #include "weir/error.hpp"
@@ -78,6 +79,7 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
     new (&grown_) sync::Condition;  // the parent's threads wait on the old one forever
     growing_ = false;                       // the thread that grew the pool does not exist here
     releasing_ = release_again_ = false;    // nor does the one that gave memory back
+    release_waits_ = false;                 // nor, perhaps, the one that had the release in hand
     moving_ = nullptr;                      // nor do the threads that moved memory
   }
   if (before) {
@@ -147,6 +149,7 @@ void PoolResource::mark_awaited() noexcept {
 // Give up a handle. Once the last handle is gone, the pool ends with its last buffer. A close looks at the flags in the
 // same step in which it is counted, so either the last close sees the flag, or this function sees that close.
 void PoolResource::abandon() noexcept {
+  const detail::ReportsLater later;  // than the lock, under which watch() may find no thread
   mark_awaited();
   {
     const Lock lock(mutex_);

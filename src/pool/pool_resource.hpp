@@ -120,14 +120,21 @@ class PoolResource final : public Pool {
   Range* look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock);
   void unpin(Shard& shard, Lock& lock) noexcept;
   Range* cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock);
-  Range* last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, Lock& lock, Shortage& shortage);
+  bool put_wait(Shard& shard, Shard& other, Range& range, Lock& lock);
+  Range* last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, std::uint64_t freed, Lock& lock,
+                     Shortage& shortage);
   void wait_a_little(Lock& lock, std::chrono::nanoseconds most) noexcept;
   [[nodiscard]] bool awaits_returns(Lock& lock) const;
   bool await_release(const Wanted& wanted, std::uint64_t released, std::chrono::nanoseconds most, Lock& lock) const;
 
   // grow.cpp
   struct Growing;
-  Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage);
+  enum class Use {  ///< of pages
+    new_only,
+    idle_and_new,  ///< idle ones move to where they fit
+    all_idle       ///< those that fit nowhere are given back besides, for new ones in their place
+  };
+  Range* grow(Shard& shard, const Wanted& wanted, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
   [[nodiscard]] std::uint64_t lent_page() const noexcept;
   bool add_region(Shard* shard, bool large, std::size_t bytes, std::size_t least, Lock& lock, Shortage& shortage);
   bool ready_on(Shard* shard);
@@ -143,8 +150,10 @@ class PoolResource final : public Pool {
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
   void release_closed(const ResourcePtr& keep) noexcept;
-  [[nodiscard]] bool release_once() noexcept;
+  void release_after(std::vector<spi::Point> points, const ResourcePtr& keep);
   void release_now(const ResourcePtr& keep) noexcept;
+  [[nodiscard]] bool begin_release() noexcept;
+  [[nodiscard]] bool goes_on_releasing() noexcept;
   [[nodiscard]] bool may_release() noexcept;
   [[nodiscard]] bool is_idle() noexcept;
 
@@ -159,7 +168,6 @@ class PoolResource final : public Pool {
     std::vector<PageTable::Page> added;
     std::uint64_t granules_given_back = 0, granules_added = 0;
   };
-  enum class Use { idle_and_new, new_only };
   bool add_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage, Use use = Use::idle_and_new);
   bool add_new_pages(std::uint64_t granules, bool large, Lock& lock, Shortage& shortage);
   bool add_first_pages(std::uint64_t granules, Lock& lock, Shortage& shortage);
@@ -167,7 +175,7 @@ class PoolResource final : public Pool {
   [[nodiscard]] std::vector<Idle> idle_pages(std::uint64_t wanted, std::size_t among) const;
   std::vector<Range*> lift(const std::vector<Idle>& pages);
   void strip(Range& range) noexcept;
-  [[nodiscard]] Plan plan(const Arena::Opening& opening, bool moves) const;
+  [[nodiscard]] Plan plan(const Arena::Opening& opening, Use use) const;
   bool carry_out(const Plan& plan, std::size_t& done, Shortage& shortage);
 
   // make.cpp
@@ -230,7 +238,9 @@ class PoolResource final : public Pool {
   ReusePolicy reuse_;
   const std::chrono::nanoseconds patience_;
   std::size_t release_threshold_;
-  bool releasing_ = false, release_again_ = false;
+  bool releasing_ = false;           // a thread gives memory back
+  bool release_again_ = false;       // others have closed more meanwhile, at which that thread looks, too
+  bool release_waits_ = false;       // a release stands in the queue
   std::uint64_t releases_ = 0;       // chances to release so far
   std::uint64_t next_release_ = 0;   // number of the next chance that is taken
   std::uint64_t release_pause_ = 1;  // chances from one that is taken to the next

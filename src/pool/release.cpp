@@ -98,7 +98,7 @@ std::size_t PoolResource::give_back_free(std::size_t least_free, std::size_t lea
     if (pages_) {
       end_pages(keep, lock);
     } else {
-      blocks = take_unused(used + keep);
+      blocks = take_unused(used + std::min(keep, ~std::size_t{0} - used));
     }
     left = arena_.bytes;
   }
@@ -162,54 +162,76 @@ bool PoolResource::may_release() noexcept {
   return true;
 }
 
+// Return false when another thread gives memory back: it goes on with what has been closed since. Needs the mutex.
+bool PoolResource::begin_release() noexcept {
+  release_again_ = std::exchange(releasing_, true);
+  return !release_again_;
+}
+
+// Return whether others have closed more meanwhile. If not, the next thread may begin.
+bool PoolResource::goes_on_releasing() noexcept {
+  const Lock lock(mutex_);
+  return releasing_ = release_again_ && arena_.bytes > release_threshold_;
+}
+
 // Give memory back once its last uses are complete: at once if they are already, otherwise on the library's thread.
 void PoolResource::release_idle(ResourcePtr keep) noexcept {
-  Lock lock(mutex_);
-  if (arena_.bytes <= release_threshold_) return;
-  release_again_ = std::exchange(releasing_, true);
-  const bool under_way = release_again_;
-  lock.unlock();
-  if (under_way) return detail::Watcher::get().try_again();  // there may have been no thread for that release
+  {
+    Lock lock(mutex_);
+    if (arena_.bytes <= release_threshold_) return;
+    // The thread that gives back may be the library's, which cannot cover what others have put on an application's
+    // stream.
+    if (releasing_) look_at_all(lock);
+    if (!begin_release()) return;
+  }
   release_closed(keep);
 }
 
-// Give back what has been closed so far, and then what others close meanwhile. One thread at a time does so.
+// Give back what is free, whatever the rest waits for, and the rest later; then what others close meanwhile. One thread
+// at a time does so.
 void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
   try {
     do {
       Lock lock(mutex_);
-      release_again_ = false;  // what was closed before is among the points
+      release_again_ = false;  // what was closed before is free, or among the points
       auto points = pending_points(lock);
+      auto left = arena_.bytes;
+      const auto threshold = release_threshold_;
       lock.unlock();
-      std::erase_if(points, [](const spi::Point& point) { return point.stream->finished(point.value); });
-      if (!points.empty()) {
-        return detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
-      }
-    } while (release_once());
+      std::erase_if(points, [](const spi::Point& point) {
+        return point.stream->finished(point.value) || point.stream->never_known(point.value);
+      });
+      (void)detail::thrown_by([&] { left = give_back_free(0, threshold); });  // else the next close tries again
+      if (!points.empty() && left > threshold) release_after(std::move(points), keep);
+    } while (goes_on_releasing());
   } catch (const std::exception&) {  // the next close tries again
     const Lock lock(mutex_);
     releasing_ = false;
   }
 }
 
-void PoolResource::release_now(const ResourcePtr& keep) noexcept {
-  if (release_once()) release_closed(keep);
+// Give back more once these points have passed. A release that waits already goes on with what is left then.
+void PoolResource::release_after(std::vector<spi::Point> points, const ResourcePtr& keep) {
+  Lock lock(mutex_);
+  const bool waits = std::exchange(release_waits_, true);
+  lock.unlock();
+  if (waits) return detail::Watcher::get().try_again();  // there may have been no thread for that release
+  try {
+    detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
+  } catch (const std::exception&) {
+    lock.lock();
+    release_waits_ = false;
+    throw;
+  }
 }
 
-// Return whether more has been closed meanwhile.
-bool PoolResource::release_once() noexcept {
-  std::size_t threshold = 0;
+void PoolResource::release_now(const ResourcePtr& keep) noexcept {
   {
     const Lock lock(mutex_);
-    threshold = release_threshold_;
+    release_waits_ = false;
+    if (!begin_release()) return;
   }
-  try {
-    (void)give_back_free(0, threshold);
-  } catch (const std::bad_alloc&) {  // the next close tries again
-  }
-  const Lock lock(mutex_);
-  releasing_ = release_again_ && arena_.bytes > release_threshold_;
-  return releasing_;
+  release_closed(keep);
 }
 
 void PoolResource::set_release_threshold(std::size_t bytes) noexcept {

@@ -8,6 +8,7 @@
 #include "memory/lent_returns.hpp"
 #include "pool/pool_resource.hpp"
 #include "stream/release_queue.hpp"
+#include "weir/spi/device_state.hpp"
 
 namespace weir::pool {
 namespace {
@@ -30,6 +31,13 @@ constexpr std::size_t large_ranges = 1024, small_ranges = 256, any_ranges = 384;
 
 constexpr std::chrono::milliseconds a_moment{1}, some_moments{5};
 
+// Return whether `stream` cannot be told to wait for `value` of `other` before the driver has it: nothing is held back
+// for a stream on which others put work, so StreamState::put would block.
+bool put_blocks(const spi::StreamState& stream, const spi::StreamState& other, std::uint64_t value) noexcept {
+  const bool ours = other.device().backend == stream.device().backend;
+  return stream.has_work_from_outside() && ours && !other.submitted(value);
+}
+
 }  // namespace
 
 Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& lock, Shortage& shortage) {
@@ -41,8 +49,9 @@ Range* PoolResource::allocate_slow(Cache& cache, const Wanted& wanted, Lock& loc
   Range* range = cut(shard, wanted, Search::quick);
   if (!range) range = look_and_cut(shard, wanted, lock);
   if (!range && reuse_ == ReusePolicy::wait_rather_than_grow) range = cut_waited_for(shard, wanted, a_few_streams, lock);
+  const auto freed = arena_.freed;  // likewise
   if (!range) range = grow(shard, wanted, lock, shortage);
-  if (!range) range = last_resort(shard, wanted, released, lock, shortage);
+  if (!range) range = last_resort(shard, wanted, released, freed, lock, shortage);
   if (!range) return nullptr;
   range->shard = nullptr;
   range->cache = &cache;
@@ -103,68 +112,84 @@ Range* PoolResource::look_and_cut(Shard& shard, const Wanted& wanted, Lock& lock
 // Take a range that another stream used last, and make this stream wait for that use. Nobody can wait for a stream that
 // is lost.
 Range* PoolResource::cut_waited_for(Shard& shard, const Wanted& wanted, std::size_t streams, Lock& lock) {
-  Range* range = nullptr;
-  Shard* other = asked_;
-  for (auto left = std::min(streams, asked_count_); left != 0 && !range; --left) {
-    other = std::exchange(asked_, asked_->next_asked);
-    if (other == &shard || !other->has_pending() || other->stream.lost()) continue;
-    range = arena_.cut(*other->pending, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
+  for (auto left = std::min(streams, asked_count_); left != 0 && asked_; --left) {
+    Shard& other = *std::exchange(asked_, asked_->next_asked);
+    if (&other == &shard || !other.has_pending() || other.stream.lost()) continue;
+    Range* const range = arena_.cut(*other.pending, wanted.granules, wanted.alignment, Search::thorough, wanted.large);
+    if (!range) continue;
+    if (put_blocks(shard.stream, other.stream, range->closed_at())) {
+      arena_.make_free(*range);
+    } else if (put_wait(shard, other, *range, lock)) {
+      return range;
+    }
   }
-  if (!range) return nullptr;
-  const spi::Kept used_on = other->kept;
-  const auto until = range->closed_at();
-  ++other->pins;
+  return nullptr;
+}
+
+// Make the stream of `shard` wait for the last use of a range that was cut from `other`. Return false, with the range
+// back there, when nobody can wait for that use now: its stream is lost, or is captured by its application.
+bool PoolResource::put_wait(Shard& shard, Shard& other, Range& range, Lock& lock) {
+  const spi::Kept used_on = other.kept;
+  const auto until = range.closed_at();
+  ++other.pins;
   lock.unlock();
-  const auto refused = detail::thrown_by([&] { shard.stream.put(spi::WaitOp{used_on, until}); });
+  const auto unmarked = detail::thrown_by([&] {
+    if (used_on->submitted(until)) used_on->ensure_marked(until);
+  });
+  const auto refused =
+      detail::thrown_by([&] { shard.stream.put(spi::WaitOp{.other = used_on, .value = until, .for_space = true}); });
   lock.lock();
   if (refused) {
-    arena_.make_free(*range);
-    settle_place(*other);
+    arena_.make_free(range);
+    settle_place(other);
   }
-  const bool lost_meanwhile = used_on->lost();
-  unpin(*other, lock);
+  const bool by_other = unmarked || used_on->lost();
+  unpin(other, lock);
   if (!refused) {
     ++waits_;
-    return range;
+    return true;
   }
-  if (lost_meanwhile && !shard.stream.lost()) return nullptr;
+  if (by_other && !shard.stream.lost()) return false;
   std::rethrow_exception(refused);
 }
 
 // Try everything that could help at all. Repeat it while the host waits, for at most `patience`, for the work that
 // streams still do with closed memory, of other resources, too, and for closed memory that other processes still use.
-Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, Lock& lock,
-                                 Shortage& shortage) {
+Range* PoolResource::last_resort(Shard& shard, const Wanted& wanted, std::uint64_t released, std::uint64_t freed,
+                                 Lock& lock, Shortage& shortage) {
   const spi::DeviceState& below = upstream_->device().state();
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(patience_, std::chrono::hours{24 * 365});
-  const Wanted as_large{wanted.bytes, wanted.granules, wanted.alignment, true};
-  const bool may_be_large = pages_ && !wanted.large;
+  const Wanted as_other{wanted.bytes, wanted.granules, wanted.alignment, !wanted.large};
   const auto try_all = [&]() -> Range* {
     const auto each = [&](auto function) {
       Range* const range = function(wanted);
-      return !range && may_be_large ? function(as_large) : range;
+      return !range && pages_ ? function(as_other) : range;
     };
     if (Range* const range = each([&](const Wanted& one) { return cut(shard, one, Search::thorough); })) return range;
     if (reuse_ == ReusePolicy::passed_only) return nullptr;
     return each([&](const Wanted& one) { return cut_waited_for(shard, one, asked_count_, lock); });
+  };
+  // Idle pages make room where they fit nowhere, and there may still be addresses for large requests.
+  const auto grow_otherwise = [&] {
+    Range* const range = grow(shard, wanted, lock, shortage, Use::all_idle);
+    return !range && !wanted.large ? grow(shard, as_other, lock, shortage) : range;
   };
   if (is_exportable()) {
     lock.unlock();
     (void)detail::settle_lent();
     lock.lock();
   }
-  for (auto freed = arena_.freed;;) {
+  for (bool first = true;; first = false) {
     const auto returns = detail::lent_returns();  // read before anything is looked at
     look_at_all(lock);
     if (Range* const range = try_all()) return range;
     const auto released_now = detail::releases_done(below);
     // Otherwise upstream has been asked, and nothing has changed.
-    if (freed != arena_.freed || released != released_now) {
-      freed = arena_.freed;
-      released = released_now;
-      if (Range* const range = grow(shard, wanted, lock, shortage)) return range;
-      freed = arena_.freed;
-    }
+    const bool changed = freed != arena_.freed || released != released_now;
+    freed = arena_.freed;
+    released = released_now;
+    if (Range* const range = changed ? grow(shard, wanted, lock, shortage) : nullptr) return range;
+    if (Range* const range = pages_ && (changed || first) ? grow_otherwise() : nullptr) return range;
     const auto left = deadline - Clock::now();
     if (left.count() <= 0) break;
     if (has_pending()) {

@@ -11,9 +11,8 @@ void PoolResource::set_flags(Shard& shard, std::uint64_t flags) noexcept {
 }
 
 void PoolResource::clear_flags(Shard& shard, std::uint64_t flags) noexcept {
-  const auto kept = shard.flags & CloseCount::releases;  // this flag is the pool's, and stays
-  shard.flags = (shard.flags & ~flags) | kept;
-  shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags & ~kept); });
+  shard.flags &= ~flags;
+  shard.for_each_cache([&](Cache& cache) { cache.closes.clear(flags); });
 }
 
 const spi::AttachmentEvents PoolResource::stream_events{

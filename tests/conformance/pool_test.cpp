@@ -173,6 +173,14 @@ TEST_P(Pools, TrimKeepsWhatItIsTold) {
   EXPECT_EQ(pool->stats().peak_reserved, 4 * page);
 }
 
+TEST_P(Pools, TrimKeepsEverythingWhenItIsTold) {
+  const auto pool = make();
+  const Buffer live = pool->allocate(page, stream);
+  (void)pool->allocate(page, stream);
+  EXPECT_EQ(pool->trim(std::numeric_limits<std::size_t>::max()), 0U);
+  EXPECT_EQ(pool->stats().reserved, 2 * page);
+}
+
 TEST_P(Pools, ALargerRequestGetsItsOwnSegmentAndWhatWasTooSmallGoesBack) {
   const auto pool = make();
   (void)pool->allocate(1000, stream);
@@ -369,6 +377,20 @@ TEST_P(Pools, WhatIsClosedWhileOtherMemoryWaitsToGoBackFollows) {
   while (pool->stats().reserved > page) std::this_thread::yield();  // the watchdog ends it
   second.open();
   while (pool->stats().reserved != 0) std::this_thread::yield();
+}
+
+TEST_P(Pools, WhatIsFreeGoesBackWhileOtherMemoryWaits) {
+  const auto pool = make({.segment_bytes = page, .release_threshold = 0});
+  Gate gate;
+  gate.hold(stream);
+  Buffer waits = pool->allocate(page, stream), goes = pool->allocate(page, other);
+  waits.fill(std::uint8_t{1}, stream);
+  waits.close();
+  other.synchronize();  // upstream may have enqueued the allocation
+  goes.close();
+  EXPECT_EQ(pool->stats().reserved, page);
+  gate.open();
+  while (pool->stats().reserved != 0) std::this_thread::yield();  // the watchdog ends it
 }
 
 TEST_P(Pools, AThresholdCountsWhatIsInUse) {

@@ -32,9 +32,8 @@ TEST(Thresholds, AReleaseThatGotNoMemoryIsMadeByTheNextClose) {
     injector.arm(nth, 0);
     buffer.close();
     const bool hit = injector.disarm().has_value();
-    gate.open();
-    stream.synchronize();
     pool->allocate(4096, stream).close();
+    gate.open();
     const auto end = std::chrono::steady_clock::now() + answer_limit();
     while (pool->stats().reserved != 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     EXPECT_EQ(pool->stats().reserved, 0U);

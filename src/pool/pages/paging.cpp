@@ -91,10 +91,12 @@ std::vector<Range*> PoolResource::lift(const std::vector<Idle>& pages) {
 }
 
 // Decide which idle pages move where, how much new memory the bare parts need besides, and which idle pages are given
-// back to make up for it.
-PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves) const {
+// back to make up for it. Before a request fails, these are also pages that are too large for every gap, the smallest
+// first.
+PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, Use use) const {
   Plan plan;
   std::vector<Page> gaps;
+  std::vector<Idle> left;
   for (const auto& [range, bare] : opening.parts) {
     if (bare) gaps.push_back({range->begin(), range->granules});
   }
@@ -102,15 +104,21 @@ PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves)
   for (const Page& gap : gaps) missing += gap.granules;
   const auto most = is_exportable() ? lent_page_size(missing, lent_page(), pages_->unit)
                                     : page_size(missing, arena_.bytes / granule, pages_->unit);
-  for (const Idle& idle : missing != 0 && moves ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
+  const auto give_back = [&](const Idle& idle) {
+    plan.granules_given_back += idle.page.granules;
+    plan.idle.push_back(idle);
+  };
+  const bool looks = missing != 0 && use != Use::new_only;
+  for (const Idle& idle : looks ? idle_pages(missing, looked_at) : std::vector<Idle>()) {
     if (plan.to.size() >= most_moved && idle.page.granules * worth_it <= most) {
-      if (plan.granules_given_back + idle.page.granules > missing) continue;
-      plan.granules_given_back += idle.page.granules;
-      plan.idle.push_back(idle);
+      plan.granules_given_back + idle.page.granules <= missing ? give_back(idle) : left.push_back(idle);
       continue;
     }
     const auto gap = std::ranges::find_if(gaps, [&](const Page& g) { return g.granules >= idle.page.granules; });
-    if (gap == gaps.end()) continue;
+    if (gap == gaps.end()) {
+      left.push_back(idle);
+      continue;
+    }
     plan.idle.push_back(idle);
     plan.to.push_back(gap->begin);
     gap->begin += idle.page.granules;
@@ -119,6 +127,9 @@ PoolResource::Plan PoolResource::plan(const Arena::Opening& opening, bool moves)
     if (missing == 0) return plan;
   }
   plan.granules_added = missing;
+  for (; use == Use::all_idle && !left.empty() && plan.granules_given_back < missing; left.pop_back()) {
+    give_back(left.back());
+  }
   for (Page& gap : gaps) {
     while (gap.granules != 0) {
       plan.added.push_back({gap.begin, std::min(most, gap.granules)});
@@ -174,7 +185,7 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   Plan wanted;
   std::vector<Range*> lifted;
   try {
-    wanted = plan(*opening, use == Use::idle_and_new);
+    wanted = plan(*opening, use);
     lifted = lift(wanted.idle);
   } catch (...) {
     arena_.close(*opening, false);
@@ -198,6 +209,7 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   } else {
     shortage.limit = limit_;
   }
+  const auto freed = arena_.freed;
   for (std::size_t i = 0; i < lifted.size(); ++i) {
     if (i < done) lost += lifted[i]->bytes();
     i < done ? strip(*lifted[i]) : arena_.make_free(*lifted[i]);
@@ -207,6 +219,7 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   page_count_ = page_count_ + (backed ? wanted.added.size() + moved : 0) - done;
   given_back_ += backed ? done - moved : done;
   arena_.close(*opening, backed);
+  if (!backed) arena_.freed = freed;  // what is free now was so before
   if (refused) std::rethrow_exception(refused);
   if (!backed) return false;
   if (!large) small_ += bare;

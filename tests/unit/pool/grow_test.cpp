@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "weir/adaptors/failure_callback.hpp"
 #include "weir/adaptors/limiting.hpp"
 #include "weir/buffer.hpp"
 #include "weir/callback_resource.hpp"
@@ -97,6 +98,21 @@ TEST_F(Growth, InOnePieceIsOfLessThanATebibyte) {
   EXPECT_EQ(pool->pool_stats().largest_free, tebibyte - 256);
   EXPECT_FALSE(pool->try_allocate(tebibyte, stream).has_value());
   EXPECT_EQ(asked, 1);
+}
+
+// While upstream refuses.
+TEST_F(Growth, IsTriedAgainWhenMemoryBecomesFreeMeanwhile) {
+  constexpr std::size_t all = 3 * segment;
+  PoolPtr pool;
+  const auto refusing = make_failure_callback(make_limiting(upstream, all), [&](const AllocationFailure&) {
+    buffers.pop_back();
+    (void)pool->trim(all);  // which sees that it is free, and keeps it
+    return false;
+  });
+  pool = make_pool(refusing, {.segment_bytes = segment, .patience = {}});
+  while (buffers.size() < 3) buffers.push_back(pool->allocate(segment, stream));
+  EXPECT_TRUE(pool->try_allocate(2 * segment, stream).has_value());
+  EXPECT_EQ(buffers.size(), 1U) << "refused once, and once more when the first was given back";
 }
 
 TEST_F(Growth, GivesBackAndGrowsAnew) {

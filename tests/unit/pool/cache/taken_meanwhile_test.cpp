@@ -12,6 +12,7 @@
 #include "sink.hpp"
 #include "stream/fake_stream.hpp"
 #include "weir/buffer.hpp"
+#include "weir/error.hpp"
 #include "weir/pool.hpp"
 
 namespace weir::pool {
@@ -70,6 +71,74 @@ TEST_F(TakenMeanwhile, NotFromAStreamThatIsLost) {
   EXPECT_EQ(pool->pool_stats().grown, 2U);
   EXPECT_EQ(test::take_reports().size(), 1U) << "that it is lost";
   first->finish(1);
+}
+
+// The stream is lost that was to use the memory next, while it waits for the one that uses it.
+TEST_F(TakenMeanwhile, NotFromAStreamThatWaitedForItAndIsLost) {
+  const PoolPtr full = make_pool(make_resource(host_device()), {.limit = pages * page,
+                                                                .segment_bytes = pages * page,
+                                                                .reuse = ReusePolicy::wait_rather_than_grow,
+                                                                .patience = {}});
+  auto* const second = new test::FakeStream;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(second)), third(host_device());
+  close_while_working(full, *stream, *first);
+  Buffer taken = full->allocate(pages * page, other);
+  EXPECT_EQ(full->pool_stats().waits, 1U);
+  second->lose_by_hand();
+  second->finish(1);  // it has no work of its own
+  taken.close();
+  EXPECT_FALSE(full->try_allocate(pages * page, third).has_value()) << "the first still uses it";
+  first->finish(1);
+  while (!full->try_allocate(pages * page, third)) std::this_thread::yield();  // until its worker has seen that
+  EXPECT_EQ(test::take_reports().size(), 1U) << "that it is lost";
+}
+
+// The driver does not have the work yet, and nothing is held back for a stream on which others put work.
+TEST_F(TakenMeanwhile, NotByAnApplicationsStreamFromOneThatIsHeldBack) {
+  auto* const gate = new test::FakeStream;
+  const Stream opened(spi::Ref<spi::StreamState>::adopt(gate));
+  gate->put(test::FakeStream::fill());
+  auto* const applications = new test::FakeStream;
+  applications->behaviour.foreign = applications->behaviour.waits_natively = true;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(applications));
+  Buffer held = pool->allocate(pages * page, *stream);
+  first->put(gate->wait_op(1));
+  held.close();
+  const Buffer more = pool->allocate(pages * page, other);  // the watchdog ends it if this waits
+  EXPECT_EQ(pool->pool_stats().waits, 0U);
+  EXPECT_EQ(pool->pool_stats().grown, 2U);
+  gate->finish(1);
+  EXPECT_TRUE(first->wait_submitted(1));
+  const Buffer taken = pool->allocate(pages * page, other);
+  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  EXPECT_EQ(pool->pool_stats().grown, 2U);
+  first->finish(1);
+  applications->finish(100);
+}
+
+// Then its work cannot be marked.
+TEST(TakenMeanwhileFrom, AStreamThatIsCaptured) {
+  bool captured = true;
+  auto *const applications = new test::FakeStream, *const waiting = new test::FakeStream;
+  applications->behaviour.foreign = true;
+  applications->behaviour.on_mark = [&] {
+    if (captured) throw Error(Errc::unsupported, "captured");
+  };
+  waiting->behaviour.waits_natively = true;
+  const PoolPtr pool = growing_pool();
+  const Stream stream(spi::Ref<spi::StreamState>::adopt(applications));
+  const Stream other(spi::Ref<spi::StreamState>::adopt(waiting));
+  close_while_working(pool, stream, *applications);
+  const Buffer more = pool->allocate(pages * page, other);
+  EXPECT_EQ(pool->pool_stats().waits, 0U);
+  EXPECT_EQ(pool->pool_stats().grown, 2U);
+  pool->set_limit(2 * pages * page);
+  EXPECT_FALSE(pool->try_allocate(pages * page, other).has_value()) << "no error, either";
+  captured = false;
+  EXPECT_TRUE(pool->try_allocate(pages * page, other).has_value());
+  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  applications->finish(100);
+  waiting->finish(100);
 }
 
 /// Wait for the work of `stream`. Return whether the stream is lost.

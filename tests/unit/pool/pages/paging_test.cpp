@@ -286,6 +286,44 @@ TEST_F(Paging, SmallRequestsGetLargeMemoryBeforeTheyFail) {
   EXPECT_EQ(pool->stats().reserved, 256 * page);
 }
 
+TEST_F(Paging, LargeRequestsGetSmallMemoryBeforeTheyFail) {
+  const auto pool = make({.limit = page, .patience = {}});
+  const Buffer small = pool->allocate(256, stream);
+  Buffer large = pool->allocate(page / 8 * 5, stream);
+  EXPECT_EQ(pool->stats().reserved, page);
+}
+
+// A quarter of the addresses is for them.
+TEST_F(Paging, SmallRequestsGetLargeAddressesBeforeTheyFail) {
+  const auto pool = make({.patience = {}}, 8 * page);
+  std::vector<Buffer> small;
+  for (int i = 0; i < 16; ++i) small.push_back(pool->allocate(page / 2, stream));
+  EXPECT_EQ(pool->stats().reserved, 8 * page);
+  EXPECT_FALSE(pool->try_allocate(page / 2, stream).has_value());
+}
+
+// Each lies beside a live buffer that has a part of its page, and is too large for what is missing besides one.
+TEST_F(Paging, IdlePagesThatFitNowhereGoBackBeforeARequestFails) {
+  constexpr std::size_t all = 1024 * page, each = 24 * page;
+  for (const bool limited : {true, false}) {
+    SCOPED_TRACE(limited ? "limit" : "upstream");
+    upstream = {};
+    if (!limited) upstream.most = all;
+    const auto pool = make({.limit = limited ? all : ~std::size_t{0}, .patience = {}});
+    pool->allocate(all, stream).close();
+    ASSERT_EQ(upstream.pages.begin()->second, 16 * page);
+    std::vector<Buffer> buffers;
+    for (unsigned char i = 0; i < all / each; ++i) mark(buffers.emplace_back(pool->allocate(each, stream)), i);
+    for (std::size_t i = 0; i < buffers.size(); i += 2) buffers[i].close();
+    Buffer large = pool->allocate(40 * page, stream);
+    mark(large, 255);
+    EXPECT_LE(upstream.bytes, all);
+    EXPECT_EQ(pool->stats().reserved, upstream.bytes);
+    EXPECT_EQ(pool->pool_stats().segments, upstream.pages.size());
+    for (unsigned char i = 1; i < buffers.size(); i += 2) EXPECT_TRUE(marked(buffers[i], i));
+  }
+}
+
 // Pages are taken out of the small ranges, so a request finds the large one whole.
 TEST_F(Paging, LargeIdleRangesStayWhole) {
   const auto pool = make();

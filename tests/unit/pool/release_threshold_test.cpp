@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a release threshold gives back by itself: memory of an application's stream, also of one that ended unmarked.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <thread>
+
+#include "base/library_thread.hpp"
+#include "pool/pool_resource.hpp"
+#include "sink.hpp"
+#include "stream/fake_stream.hpp"
+#include "weir/buffer.hpp"
+#include "weir/callback_resource.hpp"
+#include "weir/error.hpp"
+#include "weir/pool.hpp"
+
+namespace weir::pool {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+class ReleaseThreshold : public testing::Test {
+ protected:
+  ReleaseThreshold() { applications->behaviour.foreign = true; }
+
+  const PoolPtr pool = make_pool(make_resource(host_device()), {.segment_bytes = page});
+  test::FakeStream* const applications = new test::FakeStream;
+  std::optional<Stream> stream{spi::Ref<spi::StreamState>::adopt(applications)};
+};
+
+// The library's thread, which gives it back, marks nothing on that stream.
+TEST_F(ReleaseThreshold, CoversWhatIsClosedWhileAReleaseWaits) {
+  pool->set_release_threshold(0);
+  for (int i = 0; i < 2; ++i) pool->allocate(page, *stream).close();
+  EXPECT_EQ(pool->stats().reserved, page);
+  applications->finish(100);
+  while (pool->stats().reserved != 0) std::this_thread::yield();  // the watchdog ends it
+}
+
+// The same while that thread is at it.
+TEST_F(ReleaseThreshold, CoversWhatIsClosedWhileOtherMemoryGoesBack) {
+  auto* const fake = new test::FakeStream;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(fake));
+  Buffer late;
+  std::atomic<int> gone = 0;
+  CallbackOptions options;
+  options.allocate = [](std::size_t bytes, const Stream&) { return std::aligned_alloc(page, bytes); };
+  options.deallocate = [&](void* address, std::size_t) {
+    std::free(address);
+    std::thread([&] { late.close(); }).join();
+    ++gone;
+  };
+  const PoolPtr callbacks =
+      make_pool(make_callback_resource(host_device(), options), {.segment_bytes = page, .release_threshold = 0});
+  late = callbacks->allocate(page, *stream);
+  Buffer first = callbacks->allocate(page, other);
+  fake->put(test::FakeStream::fill());
+  first.close();
+  EXPECT_EQ(callbacks->stats().reserved, 2 * page);
+  fake->finish(1);
+  while (callbacks->stats().live_buffers != 0) std::this_thread::yield();
+  applications->finish(100);
+  while (gone != 2) std::this_thread::yield();  // the watchdog ends it
+}
+
+// It was captured until it ended, so nobody will ever know when its memory is free.
+TEST_F(ReleaseThreshold, WaitsForNothingThatNobodyWillKnow) {
+  applications->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  auto* const fake = new test::FakeStream;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(fake));
+  pool->allocate(page, *stream).close();
+  Buffer buffer = pool->allocate(page, other);  // looks at the first stream, which has a point from then on
+  {
+    const detail::LibraryThread marks_nothing;
+    stream.reset();
+  }
+  EXPECT_EQ(test::take_reports().size(), 1U) << "that its last point could not be recorded";
+  pool->set_release_threshold(0);
+  fake->put(test::FakeStream::fill());
+  buffer.close();
+  EXPECT_EQ(pool->stats().reserved, 2 * page);
+  fake->finish(1);
+  while (pool->stats().reserved != page) std::this_thread::yield();  // the watchdog ends it
+}
+
+TEST_F(ReleaseThreshold, CostsNothingOnceThereIsNone) {
+  const Stream home(host_device());
+  pool->set_release_threshold(0);
+  Buffer buffer = pool->allocate(page, home);
+  pool->set_release_threshold(std::numeric_limits<std::size_t>::max());
+  buffer.close();  // tells the pool that the cache has something to give
+  const auto* const cache = static_cast<const Cache*>(
+      home.state().attached(static_cast<const PoolResource*>(pool.get()), sync::this_thread()));
+  EXPECT_EQ(cache->closes.flags(), 0U);
+}
+
+}  // namespace
+}  // namespace weir::pool
