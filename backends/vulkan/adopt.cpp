@@ -102,8 +102,8 @@ void release(const Device& device) {
   };
   check(logical.settle());
   if (!state.close())
-    throw Error(Errc::invalid_argument,
-                "vulkan::release: another thread makes a buffer or a stream of " + logical.name() + ": close it first");
+    throw Error(Errc::invalid_argument, "vulkan::release: another thread releases " + logical.name() +
+                                            ", or makes a buffer or a stream of it: close that first");
   try {
     check(logical.settle());  // of what was made meanwhile
   } catch (...) {

@@ -270,8 +270,9 @@ PhysicalDevice::Making::~Making() {
 
 bool PhysicalDevice::close() noexcept {
   const std::scoped_lock lock(mutex_);
-  if (making_ == 0) closed_.store(true, std::memory_order_release);
-  return making_ == 0;
+  if (making_ != 0 || is_closed()) return false;
+  closed_.store(true, std::memory_order_release);
+  return true;
 }
 
 void PhysicalDevice::adopt(std::unique_ptr<Logical> adopted) noexcept {

@@ -62,10 +62,10 @@ class PhysicalDevice final : public spi::DeviceState {
     PhysicalDevice& device_;
     Logical& logical_;
   };
-  /// From now on, refuse to make anything on the device. For adopted devices. Returns false, and refuses nothing, if
-  /// something is being made.
+  /// From now on, refuse to make anything on the device. For adopted devices. Returns false, and changes nothing, if
+  /// something is being made, or if another thread has closed the device, which may still take that back.
   [[nodiscard]] bool close() noexcept;
-  /// Take close() back.
+  /// Take back a close() that returned true.
   void reopen() noexcept { closed_.store(false, std::memory_order_release); }
   [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 

@@ -8,8 +8,11 @@
 
 #include "base/refuse.hpp"
 #include "copy/overlap.hpp"
+#include "memory/shared_places.hpp"
 #include "weir/error.hpp"
+#include "weir/spi/backend.hpp"
 #include "weir/spi/device_state.hpp"
+#include "weir/spi/fork_link.hpp"
 #include "weir/spi/paged_segment.hpp"
 
 namespace weir::detail {
@@ -24,11 +27,28 @@ spi::Location in_pages(spi::Location opened, spi::Location other) {
   return begin ? spi::Location{pages, *begin + opened.offset} : opened;
 }
 
+std::int64_t between(std::uint64_t x, std::uint64_t y) { return static_cast<std::int64_t>(y - x); }
+
+// Return how far `b` is behind `a` if this process has opened both from one paged segment of its own, as different
+// pages or sequences of pages. Only memory that can be joined has pages.
+std::optional<std::int64_t> distance_in_pages(spi::Location a, spi::Location b) {
+  const auto may_be_pages = [](const spi::Segment& opened) {
+    return opened.imported && opened.known_as(opened) && opened.device->backend->segments->join;
+  };
+  std::optional<std::int64_t> found;
+  if (!SharedPlaces::any() || !may_be_pages(*a.segment) || !may_be_pages(*b.segment)) return found;
+  spi::ForkLink::for_each<spi::PagedSegment>([&](spi::PagedSegment& pages) {
+    const auto first = pages.find_shared(*a.segment);
+    const auto second = first ? pages.find_shared(*b.segment) : std::nullopt;
+    if (second) found = between(*first + a.offset, *second + b.offset);
+  });
+  return found;
+}
+
 // Return how far `b` is behind `a` in the same memory, or nothing when they are known to be in different memory.
 // Wrapped memory is recognized by its address or by the driver's name for it, memory from a descriptor by its segment's
 // identity.
 std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
-  const auto between = [](std::uint64_t x, std::uint64_t y) { return static_cast<std::int64_t>(y - x); };
   a = in_pages(a, b);
   b = in_pages(b, a);
   if (a.segment == b.segment) return between(a.offset, b.offset);
@@ -37,6 +57,7 @@ std::optional<std::int64_t> distance(spi::Location a, spi::Location b) {
   if ((a.segment->device == b.segment->device && first.memory == second.memory) || a.segment->known_as(*b.segment)) {
     return between(first.offset + a.offset, second.offset + b.offset);
   }
+  if (const auto found = distance_in_pages(a, b)) return found;
   if (a.segment->host && b.segment->host) {
     const auto address = [](spi::Location l) { return reinterpret_cast<std::uintptr_t>(l.segment->host) + l.offset; };
     return between(address(a), address(b));

@@ -97,27 +97,28 @@ void recycle_staging(Buffer buffer, const Stream& stream) {
 // Only the driver knows which helper is idle, and it is asked without the lock.
 Stream take_helper(spi::DeviceState& device) {
   auto& all = cache();
-  std::unique_lock lock(all.mutex);
   for (std::size_t i = 0;;) {
+    std::optional<Stream> candidate;  // ends after the lock, because this may be its last owner
+    std::unique_lock lock(all.mutex);
     const auto of_device = all.devices.find(&device);
     if (of_device == all.devices.end() || i >= of_device->second.helpers.size()) break;
-    const Stream candidate = of_device->second.helpers[i];
+    candidate = of_device->second.helpers[i];
+    auto& state = candidate->state();
     lock.unlock();
-    const bool idle = candidate.state().reached(candidate.state().position());
+    const bool idle = state.reached(state.position());
     lock.lock();
     const auto now = all.devices.find(&device);
     if (now == all.devices.end()) break;  // another thread had them forgotten
     auto& helpers = now->second.helpers;
-    const auto found = std::find(helpers.begin(), helpers.end(), candidate);
+    const auto found = std::find(helpers.begin(), helpers.end(), *candidate);
     if (found == helpers.end()) continue;  // another thread took it
     // Another thread may have used it meanwhile, and given it back.
-    if (idle && candidate.state().known_reached(candidate.state().issued())) {
+    if (idle && state.known_reached(state.issued())) {
       helpers.erase(found);
-      return candidate;
+      return *candidate;
     }
     ++i;
   }
-  lock.unlock();
   return Stream(Device(device));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -29,7 +30,17 @@ struct Lender {
     }
     options.deallocate(address, bytes);
   }
-
+  /// The same while an error is on its way to the caller, who gets that one.
+  void give_back_unused(void* address, std::size_t bytes) noexcept {
+    constexpr const char* where = "release of adopted memory";
+    try {
+      give_back(address, bytes);
+    } catch (const std::exception& error) {
+      report({{}, where, error.what()});
+    } catch (...) {
+      report({{}, where, "unknown exception"});
+    }
+  }
 
   const CallbackOptions options;
   mutable detail::ForkMutex mutex;
@@ -71,7 +82,7 @@ class CallbackResource final : public MemoryResource {
     }
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     if (at % default_alignment != 0) {
-      lender_->give_back(address, bytes);
+      lender_->give_back_unused(address, bytes);
       throw Error(Errc::incompatible, name() + ": the memory that it was given is not aligned to " +
                                           std::to_string(default_alignment) + " bytes");
     }
@@ -81,7 +92,7 @@ class CallbackResource final : public MemoryResource {
             device().state(), at, bytes, false,
             [lender = lender_, address, bytes] { lender->give_back(address, bytes); }, *request.stream);
       } catch (...) {
-        lender_->give_back(address, bytes);
+        lender_->give_back_unused(address, bytes);
         throw;
       }
     };
@@ -116,7 +127,7 @@ class CallbackResource final : public MemoryResource {
   }
 
   void do_deallocate(spi::Block& block) noexcept override {
-    const std::size_t bytes = block.size;
+    const std::size_t bytes = std::exchange(block.size, block.segment->size);  // which is what it was made with
     deallocate_to(*external_, block);
     std::shared_ptr<MemoryResource> last;  // destroyed after the lock, and this resource with it
     const std::shared_ptr<Lender> lender = lender_;

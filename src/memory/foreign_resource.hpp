@@ -2,10 +2,12 @@
 #pragma once
 // What `memory_resource()` returns of buffers over memory that no resource of this process made.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <string>
 
+#include "base/atomic_max.hpp"
 #include "memory/block_store.hpp"
 #include "memory/counted_segments.hpp"
 #include "memory/lent.hpp"
@@ -23,6 +25,8 @@ class ForeignResource : public MemoryResource {
     ResourceStats stats;
     stats.in_use = in_use_;
     stats.reserved = alone_ + opened_.bytes();
+    stats.peak_in_use = peak_in_use_;
+    stats.peak_reserved = std::max<std::size_t>(peak_reserved_, stats.reserved);
     stats.live_buffers = live_;
     stats.allocations = made_;
     count_lent(*this, stats);
@@ -48,12 +52,13 @@ class ForeignResource : public MemoryResource {
   /// What a block's bytes are counted as: a segment that others may have, too, is counted by opened().
   enum class Reserves { its_bytes, nothing };
 
-  /// Return a block over that range, which counts as `counted` bytes in use.
+  /// Return a block over that range, with which `counted` bytes are reserved if `reserves` says so.
   spi::Block& make_block(spi::Ref<spi::Segment> segment, std::size_t offset, std::size_t bytes, std::size_t counted,
                          const Stream& stream, Reserves reserves) {
     spi::Block& block = blocks_.take(*this, stream);
-    in_use_ += counted;
+    atomic_max(peak_in_use_, in_use_ += bytes);
     if (reserves == Reserves::its_bytes) alone_ += counted;
+    atomic_max(peak_reserved_, alone_ + opened_.bytes());
     ++live_;
     ++made_;
     block.offset = offset;
@@ -61,14 +66,14 @@ class ForeignResource : public MemoryResource {
     block.segment = segment.detach();
     return block;
   }
-  /// End a block, as BlockStore does; `listener` then calls uncount().
+  /// End a block, as BlockStore does; `listener` then calls uncount(). The block has the size that it was made with.
   void end_block(spi::Block& block, bool release_blocks, ReleaseListener& listener) noexcept {
     --live_;
+    in_use_ -= block.size;
     blocks_.end(block, release_blocks, listener);
   }
-  /// The arguments are those of make_block().
+  /// The bytes of a block are not held any more. The arguments are those of make_block().
   void uncount(std::size_t counted, Reserves reserves) noexcept {
-    in_use_ -= counted;
     if (reserves == Reserves::its_bytes) alone_ -= counted;
   }
   [[nodiscard]] CountedSegments& opened() noexcept { return opened_; }
@@ -93,7 +98,7 @@ class ForeignResource : public MemoryResource {
   const ResourcePtr fallback_;
   BlockStore blocks_;
   CountedSegments opened_;
-  std::atomic<std::size_t> in_use_{0}, alone_{0}, live_{0};
+  std::atomic<std::size_t> in_use_{0}, alone_{0}, live_{0}, peak_in_use_{0}, peak_reserved_{0};
   std::atomic<std::uint64_t> made_{0};
 };
 

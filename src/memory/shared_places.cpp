@@ -6,6 +6,7 @@
 namespace weir::detail {
 
 void SharedPlaces::add_page(std::uint64_t id, std::size_t begin, std::size_t end) {
+  any_.store(true, std::memory_order_relaxed);
   const auto [page, added] = pages_.try_emplace(begin, Page{id, end});
   if (!added) return;  // known: a page is forgotten before another is there
   try {
@@ -23,6 +24,7 @@ spi::Ref<spi::Segment> SharedPlaces::find_run(std::size_t begin, std::size_t end
 
 spi::Ref<spi::Segment> SharedPlaces::add_run(std::uint64_t id, std::size_t begin, std::size_t end,
                                              spi::Ref<spi::Segment> segment) {
+  any_.store(true, std::memory_order_relaxed);
   Runs one;
   one.push_back({id, begin, end, std::move(segment)});
   const auto place = places_.try_emplace({begin, end}, one.begin()).first;

@@ -2,6 +2,7 @@
 #pragma once
 // What other processes were given of a paged segment: single pages, and runs of them, by place and by identity.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -23,6 +24,9 @@ class SharedPlaces {
   /// A process opens a run once while it is kept here. So a ring can have this many frames without opening one twice.
   static constexpr std::size_t most_runs = 4096;
 
+  /// Return whether this process has ever remembered anything, in any such object; costs one load.
+  [[nodiscard]] static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
+
   /// Remember the page from `begin` to `end`.
   void add_page(std::uint64_t id, std::size_t begin, std::size_t end);
 
@@ -41,6 +45,7 @@ class SharedPlaces {
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t id) const noexcept;
 
  private:
+  static inline std::atomic<bool> any_{false};
   struct Run {
     std::uint64_t id;
     std::size_t begin, end;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server and a holder report. The sink is the user's, and may call the one of which it is told.
+// What servers, holders and buffers report. The sink is the user's, and may call the one of which it is told.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <future>
 #include <string>
 
 #include "expect.hpp"
@@ -32,6 +35,7 @@ class BufferInUse {
     buffer_.use_on(stream_);
   }
   void doom() { state_->break_device(); }
+  [[nodiscard]] FakeStream& state() noexcept { return *state_; }
   [[nodiscard]] const Stream& stream() const noexcept { return stream_; }
   [[nodiscard]] Buffer& buffer() noexcept { return buffer_; }
 
@@ -61,6 +65,53 @@ TEST(Sinks, MayAskTheServerThatWithdraws) {
   const OnReport taken([&] { EXPECT_EQ(server.stats().names, 0U); });
   EXPECT_TRUE(server.withdraw("weights"));
   EXPECT_EQ(taken.count(), 1);
+}
+
+// An owner that is not the last has the driver record the uses.
+TEST(Sinks, MayCloseAnotherOwnerOfTheBufferThatEnds) {
+  BufferInUse used;
+  Buffer share = used.buffer().share();
+  used.doom();
+  const OnReport taken([&] { share.close(); });
+  used.buffer().close();
+  EXPECT_EQ(taken.count(), 1);
+  EXPECT_TRUE(share.is_closed());
+}
+
+// At the fork another thread is inside the record of uses, so the child makes a new one. This asks every stream.
+TEST(Sinks, MayUseTheBufferWhoseUsesAChildRecordsAnew) {
+  constexpr unsigned certainly_hung = 20;  // seconds
+  BufferInUse used;
+  std::promise<void> inside, go;
+  std::atomic<bool> first{true};
+  used.state().behaviour.on_poll = [&, goes = go.get_future().share()] {
+    if (!first.exchange(false)) return;
+    inside.set_value();
+    goes.wait();
+  };
+  auto* const foreign = new FakeStream;
+  const Stream named{spi::Ref<spi::StreamState>::adopt(foreign)};
+  foreign->behaviour.foreign = true;
+  Buffer share = used.buffer().share();
+  const Thread closes([&] { share.close(); });
+  const OnLeaving goes_on([&] { go.set_value(); });
+  inside.get_future().wait();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(certainly_hung);
+    foreign->behaviour.on_mark = [foreign] { foreign->lose_by_hand(); };
+    const OnReport taken([&] {
+      (void)Stream(host_device());
+      used.buffer().share().close();
+    });
+    used.buffer().use_on(Stream(host_device()));
+    ::_exit(taken.count() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  used.state().finish(1);
 }
 
 /// Asks a holder at each report.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Halves {
   std::shared_ptr<int> kept = std::make_shared<int>(1);
   std::size_t back = 0;
   bool has_page = false;
+  std::set<std::uint32_t> lent;  // segments of the grants, which nobody takes
 
   void apply(const Message& message) {
     if (const auto* const hello = std::get_if<Hello>(&message)) {
@@ -44,7 +46,8 @@ struct Halves {
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       require(grant->payload.size() <= most_payload, "a payload that is too large");
       const Memory& memory = borrower.check(*grant);
-      borrower.arrive();
+      borrower.arrive(grant->segment);
+      lent.insert(grant->segment);
       require(grant->ready.word < detail::page_words && grant->ready.value < detail::page_values,
               "a point that no page can hold");
       require(grant->ready.value == 0 || has_page, "a point of a page that never came");
@@ -62,6 +65,7 @@ struct Halves {
       require(!std::exchange(has_page, true), "a second page");
     } else if (const auto* const retire = std::get_if<Retire>(&message)) {
       (void)borrower.retire(retire->segment);
+      require(!lent.contains(retire->segment), "a segment ended under a buffer that has arrived");
     }
     require(borrower.arrived() <= window, "more buffers than the window");
     require(lender.live() + back == 2, "grants were lost or found");

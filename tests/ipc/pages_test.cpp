@@ -285,6 +285,15 @@ TEST_P(LentPages, AreTheMemoryOfTheirBuffers) {
   EXPECT_ERROR(buffer.copy_to(last, 0, 2 * page - 10, 11, stream), Errc::invalid_argument, "overlap by 1 bytes");
   whole.copy_to(buffer, page, page + 10, 10, stream);
   buffer.copy_to(last, 0, 2 * page - 10, 10, stream);
+  Buffer rest = ipc::open(buffer.slice(page, 2 * page).ipc_descriptor(stream), stream);
+  EXPECT_ERROR(whole.copy_to(last, 0, 2 * page - 10, 11, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  EXPECT_ERROR(last.copy_to(rest, page - 10, 0, 11, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  EXPECT_ERROR(rest.copy_to(whole, page + 100, 0, 101, stream), Errc::invalid_argument, "overlap by 1 bytes");
+  whole.copy_to(last, 0, 2 * page - 10, 10, stream);
+  last.copy_to(rest, page - 10, 0, 10, stream);
+  const Buffer others = in_pages(2);
+  const Buffer elsewhere = ipc::open(others.ipc_descriptor(stream), stream);
+  elsewhere.copy_to(rest, stream);
 }
 
 TEST_P(LentPages, TensorsOfASetShareThem) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life on an application's device.
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -41,6 +42,14 @@ VKAPI_ATTR VkResult VKAPI_CALL value_of_a_lost_device(VkDevice device, VkSemapho
   const VkResult result = reinterpret_cast<PFN_vkGetSemaphoreCounterValue>(real)(device, semaphore, value);
   if (says_lost) *value = ~std::uint64_t{0};
   return result;
+}
+
+const App* shared_app = nullptr;
+VKAPI_ATTR void VKAPI_CALL properties_of_an_integrated_gpu(VkPhysicalDevice device,
+                                                           VkPhysicalDeviceProperties* properties) {
+  const auto real = Altered::whole(shared_app->instance, Altered::name);
+  reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(real)(device, properties);
+  properties->deviceType = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
 
 const App* locked_app = nullptr;
@@ -351,11 +360,32 @@ TEST_F(Adoption, IsNotReleasedWhileAnotherThreadMakesSomething) {
   auto& state = static_cast<PhysicalDevice&>(adopted.state());
   {
     const PhysicalDevice::Making making(state);
-    EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "another thread makes a buffer or a stream");
+    EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "or makes a buffer or a stream");
     EXPECT_TRUE(Stream{adopted}.done()) << "the adoption is as it was";
   }
   vulkan::release(adopted);
   EXPECT_ERROR(PhysicalDevice::Making{state}, Errc::closed, "given back");
+}
+
+// The thread that closes the device opens it again if it finds a buffer that was made meanwhile.
+TEST_F(Adoption, IsReleasedByOneThreadAtATime) {
+  give_back();
+  auto options = app->options();
+  std::promise<void> at_the_queue, go_on;
+  std::atomic<bool> comes_first{true};
+  options.queues[0].lock = [&, lock = options.queues[0].lock] {
+    if (comes_first.exchange(false)) {
+      at_the_queue.set_value();
+      go_on.get_future().wait();
+    }
+    lock();
+  };
+  const Device adopted = adopt(options);
+  weir::test::Thread late(
+      [&] { EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "another thread releases"); });
+  const weir::test::OnLeaving lets_it([&] { go_on.set_value(); });
+  at_the_queue.get_future().wait();
+  vulkan::release(adopted);
 }
 
 TEST_F(Adoption, NothingIsSharedWithoutTheExtension) {
@@ -369,6 +399,21 @@ TEST_F(Adoption, NothingIsSharedWithoutTheExtension) {
   }
   EXPECT_ERROR(make_resource(alone, {.exportable = true}), Errc::unsupported, "cannot be shared");
   vulkan::release(alone);
+}
+
+// Its caches may hold old bytes of what the host writes.
+TEST_F(Adoption, AnIntegratedGpuShowsOtherBackendsNothingThatTheHostMaps) {
+  give_back();
+  shared_app = app.get();
+  const Device integrated = adopt(altered(app->options(), "vkGetPhysicalDeviceProperties",
+                                          reinterpret_cast<PFN_vkVoidFunction>(&properties_of_an_integrated_gpu)));
+  for (const KindInfo& info : integrated.kinds()) {
+    if (!info.exportable) continue;
+    const Stream stream{integrated};
+    const Buffer buffer = make_resource(integrated, info.kind, {.exportable = true})->allocate(64, stream);
+    EXPECT_EQ(buffer.location().segment->viewable, !info.host_accessible) << to_string(info.kind);
+  }
+  vulkan::release(integrated);
 }
 
 TEST_F(Adoption, WeirsOwnDeviceIsNotReleased) {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is read from the environment, each in a process of its own: the knobs, the loader, validation.
+#include <atomic>
 #include <fstream>
+#include <future>
 
 #include "alone.hpp"
+#include "altered.hpp"
 #include "app.hpp"
 #include "expect.hpp"
 #include "judged_vulkan.hpp"
 #include "sink.hpp"
+#include "stream/release_queue.hpp"
 #include "vulkan/device.hpp"
+#include "weir/host_mirror.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::vulkan::test {
@@ -92,6 +97,47 @@ TEST_F(DISABLED_AloneOnApp, Noncoherent) {
 }
 TEST_F(Environment, ForcedNoncoherentMemoryIsFlushed) {
   EXPECT_TRUE(passes_alone("*AloneOnApp.Noncoherent", {"WEIR_VULKAN_FORCE_NONCOHERENT=1"}));
+}
+
+/// Stands in front of the driver's function. The first call waits until it may go on.
+struct LateInvalidation {
+  static inline std::promise<void> begun, goes_on;
+  static inline std::atomic<bool> comes_first{true};
+  static VKAPI_ATTR VkResult VKAPI_CALL call(VkDevice device, std::uint32_t count, const VkMappedMemoryRange* ranges) {
+    if (comes_first.exchange(false)) {
+      begun.set_value();
+      goes_on.get_future().wait();
+    }
+    const auto real = Altered::whole_of_device(device, Altered::name);
+    return reinterpret_cast<PFN_vkInvalidateMappedMemoryRanges>(real)(device, count, ranges);
+  }
+};
+
+TEST_F(DISABLED_AloneOnApp, MirrorsInvalidateLate) {
+  give_back();
+  const Device adopted = adopt(altered(app->options(), "vkInvalidateMappedMemoryRanges",
+                                       reinterpret_cast<PFN_vkVoidFunction>(&LateInvalidation::call)));
+  {
+    const Stream first{adopted}, second{adopted};
+    Buffer local = make_device_resource(adopted)->allocate(4096, first);
+    local.fill(std::byte{1}, first);
+    second.wait(first.record());
+    const ResourcePtr readback = make_readback_resource(adopted);
+    HostMirror mirror(local.share(), readback->allocate(4096, first));
+    calls().clear();
+    mirror.sync_to_host(second);
+    LateInvalidation::begun.get_future().wait();
+    mirror.close();
+    (void)weir::detail::settle_releases(adopted.state());
+    EXPECT_EQ(calls()["vkFreeMemory"], 0) << "what is invalidated is gone";
+    LateInvalidation::goes_on.set_value();
+    readback->trim(0);
+    EXPECT_EQ(calls()["vkFreeMemory"], 1);
+  }
+  vulkan::release(adopted);
+}
+TEST_F(Environment, AMirrorsMemoryStaysUntilItIsInvalidated) {
+  EXPECT_TRUE(passes_alone("*AloneOnApp.MirrorsInvalidateLate", {"WEIR_VULKAN_FORCE_NONCOHERENT=1"}));
 }
 
 /// Commands that copying `bytes` from and to the host takes, on an idle stream.

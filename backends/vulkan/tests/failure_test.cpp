@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Driver calls that fail, one after the other: nothing leaks (TearDown counts) and the message names the call.
+#include <utility>
+#include <vector>
+
 #include "app.hpp"
 #include "expect.hpp"
 #include "sink.hpp"
+#include "vulkan/errors.hpp"
 #include "weir/ipc.hpp"
 
 namespace weir::vulkan::test {
+
+TEST(Errors, PortableConditions) {
+  const std::pair<Errc, std::vector<VkResult>> conditions[] = {
+      {Errc::out_of_memory,
+       {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_OUT_OF_POOL_MEMORY,
+        VK_ERROR_MEMORY_MAP_FAILED, VK_ERROR_TOO_MANY_OBJECTS}},
+      {Errc::device_lost, {VK_ERROR_DEVICE_LOST}},
+      {Errc::corrupt_descriptor, {VK_ERROR_INVALID_EXTERNAL_HANDLE}},
+      {Errc::incompatible, {VK_ERROR_INCOMPATIBLE_DRIVER}},
+      {Errc::unsupported,
+       {VK_ERROR_LAYER_NOT_PRESENT, VK_ERROR_EXTENSION_NOT_PRESENT, VK_ERROR_FEATURE_NOT_PRESENT,
+        VK_ERROR_FORMAT_NOT_SUPPORTED}},
+      {Errc::permission_denied, {VK_ERROR_NOT_PERMITTED_EXT}},
+      {Errc::timed_out, {VK_TIMEOUT}}};
+  for (const auto& [condition, results] : conditions) {
+    for (const VkResult result : results) {
+      EXPECT_EQ(make_code(result), condition) << result_name(result);
+      EXPECT_EQ(is_exhaustion(result), condition == Errc::out_of_memory) << result_name(result);
+    }
+  }
+  EXPECT_NE(make_code(VK_ERROR_UNKNOWN), Errc::device_lost);
+  EXPECT_STREQ(vulkan_category().name(), "vulkan");
+}
 
 class Failures : public OnApp {
  protected:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles and kinds.
+#include <string>
+
 #include "app.hpp"
 #include "expect.hpp"
 #include "vulkan/device.hpp"
@@ -62,6 +64,24 @@ TEST_F(Native, KindsHaveTheRightMemory) {
       invalidate(buffer);
     }
   }
+}
+
+// Processes compare it before one of them opens memory of the other: two builds of a driver are two drivers.
+TEST_F(Native, TheDriverIsKnownByNameBuildAndVersion) {
+  const auto& state = static_cast<const PhysicalDevice&>(device().state());
+  VkPhysicalDeviceDriverProperties driver{};
+  driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+  VkPhysicalDeviceProperties2 all{};
+  all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  all.pNext = &driver;
+  state.instance.fn.vkGetPhysicalDeviceProperties2(state.handle, &all);
+  const auto version = all.properties.apiVersion;
+  const std::string api = std::to_string(VK_API_VERSION_MAJOR(version)) + '.' +
+                          std::to_string(VK_API_VERSION_MINOR(version)) + '.' +
+                          std::to_string(VK_API_VERSION_PATCH(version));
+  EXPECT_NE(state.driver.find(driver.driverName), std::string::npos) << state.driver;
+  EXPECT_NE(state.driver.find(driver.driverInfo), std::string::npos) << state.driver;
+  EXPECT_NE(state.driver.find(api), std::string::npos) << state.driver;
 }
 
 TEST_F(Native, StreamsAreSpreadOverQueues) {

@@ -67,6 +67,8 @@ void TraceWriter::turn_off(const std::exception_ptr& failure, Lock& lock) noexce
     report({error.code(), "trace of a resource", error.what()});
   } catch (const std::exception& error) {
     report({make_error_code(std::errc::io_error), "trace of a resource", error.what()});
+  } catch (...) {
+    report({make_error_code(std::errc::io_error), "trace of a resource", "unknown exception"});
   }
   lock.lock();
 }

@@ -43,17 +43,15 @@ class Borrower {
     ++unopened_;
     unopened_files_ += counted;
   }
-  /// The files of a segment are no longer kept open.
-  void opened(std::uint32_t number) noexcept {
-    const auto known = segments_.find(number);
-    if (known != segments_.end()) forget_files(known->second);
-  }
-  /// The peer grants nothing of the segment any more. Return what was kept for it.
+  /// The peer grants nothing of the segment any more. Return what was kept for it. A buffer that nobody has taken keeps
+  /// the segment's files open, so there must be none.
   [[nodiscard]] Memory retire(std::uint32_t number) {
-    auto known = segments_.extract(number);
-    if (known.empty()) violated("segment " + std::to_string(number) + " ends, of which it never told");
-    forget_files(known.mapped());
-    return std::move(known.mapped().memory);
+    const auto known = segments_.find(number);
+    if (known == segments_.end()) violated("segment " + std::to_string(number) + " ends, of which it never told");
+    if (known->second.arrived != 0)
+      violated("segment " + std::to_string(number) + " ends while buffers of it are lent");
+    forget_files(known->second);
+    return std::move(segments_.extract(known).mapped().memory);
   }
   /// The peer tells of its page.
   void add_page() {
@@ -72,19 +70,28 @@ class Borrower {
     if (grant.ready.value != 0 && !has_page_) violated("a buffer waits for a point of a page of which it never told");
     return known->second.memory;
   }
-  /// A grant that was checked has arrived.
-  void arrive() noexcept { ++arrived_; }
+  /// A grant of that segment, which was checked, has arrived.
+  void arrive(std::uint32_t segment) noexcept {
+    ++arrived_;
+    ++segments_.find(segment)->second.arrived;
+  }
   /// Get the memory that the next take() needs.
   void make_room() {
     const std::size_t needed = to_release_.size() + held_ + 1;
     if (to_release_.capacity() < needed) to_release_.reserve(2 * needed);
   }
-  /// The user takes a grant that had arrived. Afterwards, the end of the grant needs no memory.
-  void take() {
+  /// The user takes a grant of that segment that had arrived, or refuses it. Afterwards, the end of the grant needs no
+  /// memory, and the segment's files do not count, because the peer may send as many again. Opening the segment closes
+  /// them. If it is refused, or this process is short of something, they stay open for the next buffer of the segment.
+  void take(std::uint32_t segment) {
     make_room();
     --arrived_;
     ++held_;
     ++to_credit_;
+    const auto known = segments_.find(segment);
+    if (known == segments_.end()) return;  // the peer is gone
+    --known->second.arrived;
+    forget_files(known->second);
   }
   /// A grant that was taken is used no more.
   void end(std::uint64_t number) noexcept {
@@ -122,6 +129,7 @@ class Borrower {
     Memory memory;
     std::size_t files;  // that count
     bool unopened = true;
+    std::uint32_t arrived = 0;  // grants that are not taken
   };
 
   void check_borrows() const {

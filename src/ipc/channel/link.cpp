@@ -108,10 +108,9 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline, const 
     if (!arrived_.empty()) break;
     check_peer();
   }
-  borrower_.take();
+  borrower_.take(arrived_.front().segment_number);
   Arrived next = std::move(arrived_.front());
   arrived_.pop_front();
-  borrower_.opened(next.segment_number);  // before the peer may send more
   const bool owes = borrower_.owes_much();
   lock.unlock();
   if (owes) pay_debts();

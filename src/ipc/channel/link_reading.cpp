@@ -238,7 +238,7 @@ void Link::apply(const Message& message, std::shared_ptr<ReceivedPoint>& ready, 
                        grant->size,
                        {grant->payload.begin(), grant->payload.end()},
                        received_point(grant->ready, ready)});
-    borrower_.arrive();
+    borrower_.arrive(grant->segment);
     arrived_.splice(arrived_.end(), arrived);
   } else if (const auto* const releases = std::get_if<Releases>(&message)) {
     dropped.begin_return();
@@ -263,7 +263,7 @@ void Link::add_segment(const Segment& message) {
   const bool all_came = std::ranges::all_of(files, [](const spi::StrangerFd& file) { return bool{file}; });
   const auto made = std::make_shared<ForeignSegment>(std::move(wire), all_came ? nullptr : lost_files());
   borrower_.add(message.number, {made}, files.size());
-  made->keep(files);
+  if (!closed_) made->keep(files);  // else nobody ever opens it
   next_file_ += files.size();
 }
 
@@ -324,9 +324,8 @@ void Link::refuse_arrived(Dropped& dropped) {
 }
 
 void Link::refuse_first(Dropped& dropped) {
-  borrower_.take();  // nothing behind this needs memory
   const Arrived& first = arrived_.front();
-  borrower_.opened(first.segment_number);
+  borrower_.take(first.segment_number);  // nothing behind this needs memory
   borrower_.end(first.number);
   dropped.arrived.splice(dropped.arrived.end(), arrived_, arrived_.begin());
 }

@@ -237,6 +237,16 @@ TEST(TraceWriters, CutLongLines) {
   EXPECT_EQ(written.size(), TraceWriter::longest_line);
 }
 
+TEST(TraceWriters, TellOnceOfAnExceptionOfAnyType) {
+  TraceWriter writer([](std::string_view) { throw 17; }, 0);
+  writer.add("one\n");
+  writer.add("two\n");
+  const auto reports = take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].where, "trace of a resource");
+  EXPECT_EQ(reports[0].message, "unknown exception");
+}
+
 /// A sink that stands still until it is let go, and says when it is entered.
 class SlowSink {
  public:

@@ -48,6 +48,16 @@ TEST_F(StatisticsOf, RefusalsAreCountedAndNothingElseOfThem) {
   expect_counter(counted->statistics().buffers, 0, 0, 0);
 }
 
+TEST_F(StatisticsOf, AScopeCountsTheRefusalsSinceItBegan) {
+  upstream->follow([](const auto&) { return false; });
+  EXPECT_FALSE(counted->try_allocate(100, stream).has_value());
+  const StatisticsScope scope(counted);
+  EXPECT_EQ(scope.statistics().refused, 0U);
+  EXPECT_FALSE(counted->try_allocate(100, stream).has_value());
+  EXPECT_EQ(scope.statistics().refused, 1U);
+  EXPECT_EQ(counted->statistics().refused, 2U);
+}
+
 TEST_F(StatisticsOf, AScopeBeginsAtZeroAndMayGoBelow) {
   Buffer before = counted->allocate(1000, stream);
   const StatisticsScope scope(counted);

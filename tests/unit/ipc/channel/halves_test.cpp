@@ -28,7 +28,7 @@ Held held(int value = 1) { return std::make_shared<int>(value); }
 
 const Memory& arrive(Borrower<Memory>& borrower, const Grant& grant) {
   const Memory& memory = borrower.check(grant);
-  borrower.arrive();
+  borrower.arrive(grant.segment);
   return memory;
 }
 
@@ -215,18 +215,16 @@ TEST(Borrower, KeepsNoMoreThanItSaid) {
   EXPECT_ERROR(borrower.add(4, {10}), Errc::corrupt_descriptor, "more than 3 segments");
   for (int i = 0; i < 3; ++i) (void)arrive(borrower, grant_of(1, 0, 1));
   EXPECT_ERROR(arrive(borrower, grant_of(1, 0, 1)), Errc::corrupt_descriptor, "more than 3 buffers");
-  borrower.take();
+  borrower.take(1);
   EXPECT_ERROR(arrive(borrower, grant_of(1, 0, 1)), Errc::corrupt_descriptor, "more than 3 buffers") << "not credited";
   PacketWriter packet;
   borrower.tell(packet);
-  borrower.opened(1);
-  borrower.opened(1);  // counts once
   (void)arrive(borrower, grant_of(1, 0, 1));  // the packet may have been sent by now
   borrower.told();
+  borrower.take(1);  // a second buffer, which counts no more
   borrower.add(4, {10});
   EXPECT_ERROR(borrower.add(5, {10}), Errc::corrupt_descriptor, "more than 3 segments");
   (void)borrower.retire(2);
-  borrower.opened(2);  // too late to count
   borrower.add(5, {10});
   EXPECT_ERROR(borrower.add(6, {10}), Errc::corrupt_descriptor, "more than 3 segments");
 }
@@ -240,15 +238,36 @@ TEST(Borrower, KeepsFewFilesOfSegmentsOfSeveralParts) {
   borrower.add(2, {10}, 6);
   borrower.add(3, {10});  // the window is the limit of those
   EXPECT_ERROR(borrower.add(4, {10}, 2), Errc::corrupt_descriptor, too_many);
-  borrower.opened(1);
-  borrower.opened(1);  // counts once
-  borrower.opened(3);
+  for (const std::uint32_t segment : {1, 1, 3}) {  // the first one counts once
+    (void)arrive(borrower, grant_of(segment, 0, 1));
+    borrower.take(segment);
+  }
   EXPECT_ERROR(borrower.add(4, {10}, 251), Errc::corrupt_descriptor, too_many);
   borrower.add(4, {10}, 250);
   (void)borrower.retire(2);
   (void)borrower.retire(1);  // which no longer counts
   EXPECT_ERROR(borrower.add(5, {10}, 7), Errc::corrupt_descriptor, too_many);
   borrower.add(5, {10}, 6);
+}
+
+// The files of a segment stay open as long as one of its buffers is to be taken. A peer that could end such segments
+// would have this process keep ever more of them.
+TEST(Borrower, KeepsASegmentWhoseBuffersNobodyHasTaken) {
+  Borrower<Memory> borrower(10);
+  borrower.add(1, {10}, 200);
+  borrower.add(2, {10});
+  for (int i = 0; i < 2; ++i) (void)arrive(borrower, grant_of(1, 0, 1));
+  EXPECT_ERROR(borrower.retire(1), Errc::corrupt_descriptor, "segment 1 ends while buffers of it are lent");
+  borrower.take(1);
+  EXPECT_ERROR(borrower.retire(1), Errc::corrupt_descriptor, "segment 1 ends while buffers of it are lent");
+  EXPECT_EQ(borrower.retire(2).bytes, 10U);
+  borrower.take(1);
+  EXPECT_EQ(borrower.retire(1).bytes, 10U);
+  borrower.add(3, {10});
+  (void)arrive(borrower, grant_of(3, 0, 1));
+  EXPECT_EQ(borrower.end().size(), 1U) << "the peer is gone";
+  borrower.take(3);
+  EXPECT_EQ(borrower.arrived(), 0U);
 }
 
 TEST(Borrower, OfNothingTakesNothing) {
@@ -273,7 +292,7 @@ TEST(Borrower, TellsOfEachEndOnce) {
   Borrower<Memory> borrower(8);
   borrower.add(1, {10});
   for (int i = 0; i < 3; ++i) (void)arrive(borrower, grant_of(1, 0, 1));
-  for (int i = 0; i < 3; ++i) borrower.take();
+  for (int i = 0; i < 3; ++i) borrower.take(1);
   borrower.end(11);
   PacketWriter lost, sent, rest;
   borrower.tell(lost);

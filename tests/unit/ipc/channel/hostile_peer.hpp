@@ -156,6 +156,14 @@ class HostilePeer : public testing::Test {
   /// Return a descriptor as this process would make it for a segment of its own.
   detail::WireDescriptor honest() { return whole_segment(shared(), stream_); }
 
+  /// Return one like it of a segment of so many parts.
+  detail::WireDescriptor of_many_parts(std::size_t parts) {
+    auto wire = honest();
+    wire.parts.assign(parts, wire.segment_size);
+    wire.size = wire.segment_size *= parts;
+    return wire;
+  }
+
   /// Say what `more` adds behind a segment as it should be, which has number 1, with the files of that beside it.
   template <class More>
   void say_behind_a_segment(More more, std::vector<int> files = {}) {

@@ -122,18 +122,50 @@ TEST_F(HostilePeer, GrantsOnlyWhatItToldOf) {
 
 TEST_F(HostilePeer, LeavesFewFilesOpenThatNobodyAskedFor) {
   peer_.greet();
-  auto wire = honest();
-  constexpr std::size_t parts = 200;
-  wire.parts.assign(parts, wire.segment_size);
-  wire.size = wire.segment_size *= parts;
+  const auto wire = of_many_parts(200);
   const auto file = memory_file(wire.parts[0]);
-  const std::vector<int> files(parts, file.get());
+  const std::vector<int> files(wire.parts.size(), file.get());
   for (std::uint32_t number = 1; number <= 2; ++number) {
     PacketWriter packet;
     ASSERT_TRUE(packet.add(Segment{number, detail::encode(wire)}));
     peer_.say(packet, files);
   }
   EXPECT_ERROR(channel_.receive(stream_, limit), Errc::corrupt_descriptor, "more than 256 files");
+}
+
+// A buffer that nobody has taken keeps the files of its segment, also if the segment is said to be gone.
+TEST_F(HostilePeer, RetiresNothingThatNobodyHasTaken) {
+  const auto before = open_fds();
+  peer_.greet();
+  const auto wire = of_many_parts(200);
+  const auto file = memory_file(wire.parts[0]);
+  const std::vector<int> files(wire.parts.size(), file.get());
+  for (std::uint32_t number = 1; number <= 2; ++number) {
+    PacketWriter packet;
+    ASSERT_TRUE(packet.add(Segment{number, detail::encode(wire)}));
+    ASSERT_TRUE(packet.add(Grant{number, number, 0, 8, {}, {}}));
+    ASSERT_TRUE(packet.add(Retire{number}));
+    peer_.say(packet, files);
+  }
+  expect_cut_off("segment 1 ends while buffers of it are lent");
+  EXPECT_LT(open_fds(), before + wire.parts.size()) << describe_fds();
+}
+
+// What is held keeps the connection, although nobody will receive anything more.
+TEST_F(HostilePeer, LeavesNoFilesOpenAtAClosedChannel) {
+  peer_.greet();
+  say_behind_a_segment([](PacketWriter& packet) { ASSERT_TRUE(packet.add(Grant{1, 1, 0, 8, {}, {}})); });
+  const Buffer held = channel_.receive(stream_, limit).buffer;
+  channel_.close();
+  const auto before = open_fds();
+  const auto wire = of_many_parts(200);
+  const auto file = memory_file(wire.parts[0]);
+  PacketWriter packet;
+  ASSERT_TRUE(packet.add(Segment{2, detail::encode(wire)}));
+  ASSERT_TRUE(packet.add(Grant{2, 2, 0, 8, {}, {}}));
+  peer_.say(packet, std::vector<int>(wire.parts.size(), file.get()));
+  EXPECT_EQ(peer_.await_releases(), 1U);
+  EXPECT_LT(open_fds(), before + wire.parts.size()) << describe_fds();
 }
 
 TEST_F(HostilePeer, GrantsNothingAfterItsFarewell) {

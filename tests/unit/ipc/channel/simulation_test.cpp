@@ -435,7 +435,7 @@ class World {
       end.borrower.add(segment->number, {described, std::make_shared<Local>(*this, end.process)}, segment->files());
     } else if (const auto* const grant = std::get_if<Grant>(&message)) {
       const ForeignSegment& memory = end.borrower.check(*grant);
-      end.borrower.arrive();
+      end.borrower.arrive(grant->segment);
       EXPECT_EQ(static_cast<std::byte>(memory.described.access), grant->payload[0])
           << "lent with another access than was asked for";
       end.arrived.push_back(
@@ -456,8 +456,7 @@ class World {
     if (end.arrived.empty()) return;
     const Arrival next = end.arrived.front();
     end.arrived.pop_front();
-    end.borrower.take();
-    end.borrower.opened(next.number);
+    end.borrower.take(next.number);
     auto loan = std::make_shared<Loan>(end.shared_from_this(), next);
     const bool alive = alive_[end.peer.lock()->process];
     if (!alive) loan->orphan();

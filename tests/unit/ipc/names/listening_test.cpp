@@ -58,6 +58,22 @@ TEST(NamesListening, ALockOfTheFolderKeepsNobodyFromADeadOnesPlace) {
   EXPECT_EQ(lock.st_mode & 0777, 0600U) << "nobody else can open it";
 }
 
+// It was stopped, say, while it took the dead one's place.
+TEST(NamesListening, AProcessThatKeepsTheLockIsNotWaitedForWithoutEnd) {
+  const Folder folder;
+  const std::string path = folder / "server";
+  leave_dead_socket(path);
+  const spi::UniqueFd lock(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  try {
+    const ipc::Server server(path);
+    ADD_FAILURE() << "another process may be replacing the socket";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), std::errc::operation_would_block) << error.what();
+    EXPECT_NE(std::string(error.what()).find("keeps the lock"), std::string::npos) << error.what();
+  }
+}
+
 // Its holder has the lock beside the path as long as it lives.
 TEST(NamesListening, AHoldersPathIsInUse) {
   const Folder folder;

@@ -106,7 +106,7 @@ struct Line {
           borrower.add(segment->number, memory);
         } else if (const auto* const grant = std::get_if<channel::Grant>(&*message)) {
           const auto version = borrower.check(*grant).version;
-          borrower.arrive();
+          borrower.arrive(grant->segment);
           arrived.push_back({grant->number, version, {grant->payload.begin(), grant->payload.end()}, grant->segment});
         }
       }
@@ -115,8 +115,7 @@ struct Line {
   Arrived take() {
     Arrived next = std::move(arrived.front());
     arrived.pop_front();
-    borrower.take();
-    borrower.opened(next.segment);
+    borrower.take(next.segment);
     return next;
   }
   void give_up() { borrower.end(take().number); }

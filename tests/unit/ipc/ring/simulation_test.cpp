@@ -206,7 +206,7 @@ class World {
       if (std::holds_alternative<channel::Segment>(*message)) line.borrower.add(segment, {});
       if (const auto* const grant = std::get_if<channel::Grant>(&*message)) {
         (void)line.borrower.check(*grant);
-        line.borrower.arrive();
+        line.borrower.arrive(segment);
         line.arrived.push_back({grant->number, grant->offset, {grant->payload.begin(), grant->payload.end()}});
       }
     }
@@ -215,8 +215,7 @@ class World {
     if (line.arrived.empty() || !line.lives) return;
     auto next = std::move(line.arrived.front());
     line.arrived.pop_front();
-    line.borrower.take();
-    line.borrower.opened(segment);
+    line.borrower.take(segment);
     if (!std::exchange(line.greeted, true)) {
       EXPECT_EQ(detail::ring::decode_greeting(next.payload).first, line.first);
       return line.borrower.end(next.number);
