@@ -110,6 +110,13 @@ def test_statistics_and_trim(memory):
     assert memory.resource.trim(0) >= 0
 
 
+def test_statistics_have_what_the_driver_says_of_cuda(cuda):
+    kept = cuda.allocate(1 << 22)
+    stats = cuda.resource.stats()
+    assert 0 < stats["device_free"] < stats["device_budget"]
+    assert stats["in_use"] == kept.size
+
+
 @pytest.mark.parametrize(
     "width, value, pattern",
     [

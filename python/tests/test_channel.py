@@ -51,6 +51,14 @@ def test_many_at_once(shared_memory):
     assert comes_back(here)
 
 
+def test_what_nobody_has_received(shared_memory):
+    here, there = weir.ipc.Channel.pair()
+    buffer = shared_memory.filled(SIZE, 7)
+    assert here.send_all([(buffer, b"")] * 3, stream=shared_memory.stream) == 3
+    _theirs, _payload = there.receive(stream=shared_memory.stream, timeout=30)
+    assert (here.stats.lent, there.stats.borrowed, there.stats.waiting) == (3, 1, 2)
+
+
 def test_time_limits(shared_memory):
     here, there = weir.ipc.Channel.pair(window=2)
     buffer = shared_memory.filled(SIZE, 1)

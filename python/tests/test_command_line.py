@@ -42,6 +42,10 @@ def test_devices(run):
             assert f"{backend.name}  not available: {backend.unavailable_because}" in done.stdout
 
 
+def name_of(kind):
+    return str(kind).split(".")[-1].rstrip("_")
+
+
 def test_devices_as_json(run):
     done = run("devices", "--json")
     assert done.returncode == 0 and done.stderr == ""
@@ -52,12 +56,15 @@ def test_devices_as_json(run):
         entry = backends[backend.name]
         assert entry["unavailable_because"] == (None if backend.devices else backend.unavailable_because)
         for device, written in zip(backend.devices, entry["devices"], strict=True):
-            for field in ("id", "name", "driver", "uuid", "is_gpu", "ordinal"):
+            for field in ("id", "name", "driver", "uuid", "is_gpu", "ordinal", "total_memory"):
                 assert written[field] == getattr(device, field)
+            assert written["default_kind"] == name_of(device.default_kind)
             for kind, info in zip(device.kinds, written["kinds"], strict=True):
-                assert info["host_accessible"] == kind.host_accessible
-                assert info["exportable"] == kind.exportable
-                assert info["dlpack_device"] == kind.dlpack_device
+                assert info["kind"] == name_of(kind.kind)
+                for field in ("host_accessible", "device_accessible", "exportable"):
+                    assert info[field] == getattr(kind, field)
+                for field in ("alignment", "granularity", "dlpack_device"):
+                    assert info[field] == getattr(kind, field)
 
 
 def test_demo(run):
@@ -68,7 +75,7 @@ def test_demo(run):
         assert all(f"by {way}" in done.stdout for way in ("name", "ring", "set"))
     for device in weir.devices():
         for kind in device.kinds:
-            assert f"{device.id} {str(kind.kind).split('.')[-1].rstrip('_')}" in done.stdout
+            assert f"{device.id} {name_of(kind.kind)}" in done.stdout
 
 
 def test_version_and_help(run):

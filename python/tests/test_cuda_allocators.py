@@ -4,10 +4,14 @@ the same interface stands in; test_framework_allocators.py has the frameworks th
 
 import ctypes
 import gc
+import signal
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
+from gates import Gate
 
 import weir
 import weir.cupy
@@ -16,15 +20,28 @@ import weir.rmm
 import weir.torch
 
 LEGACY = 1
+PAGE = 1 << 20
 
 
 @pytest.fixture
 def pool(cuda):
-    return weir.make_pool(weir.make_resource(cuda.device), limit=1 << 20, segment_bytes=1 << 20, paged=False)
+    return weir.make_pool(weir.make_resource(cuda.device), limit=PAGE, segment_bytes=PAGE, paged=False)
+
+
+@pytest.fixture
+def page(cuda):
+    """A pool of one buffer. No other stream than its own gets it before all work on it is over."""
+    return weir.make_pool(
+        weir.make_resource(cuda.device), limit=PAGE, segment_bytes=PAGE, paged=False, patience=0, reuse="passed_only"
+    )
 
 
 def live(resource):
     return resource.stats()["live_buffers"]
+
+
+def handle_of(stream):
+    return stream.__cuda_stream__()[1]
 
 
 def test_cuda_addresses_in_the_order_of_a_stream(cuda, pool):
@@ -55,27 +72,32 @@ def test_cuda_addresses_refuse(cuda, pool):
     assert allocator.live == 0
 
 
-@pytest.fixture
-def torch_stand_in(monkeypatch):
+class CUDAPluggableAllocator:
+    def __init__(self, path, allocate, free):
+        library = ctypes.CDLL(path)
+        self.malloc, self.free = getattr(library, allocate), getattr(library, free)
+        self.malloc.restype = ctypes.c_void_p
+        self.malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+        self.free.restype = None
+        self.free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+
+    def allocator(self):
+        return self
+
+
+def make_torch():
     """What weir.torch uses of PyTorch."""
-
-    class CUDAPluggableAllocator:
-        def __init__(self, path, allocate, free):
-            library = ctypes.CDLL(path)
-            self.malloc, self.free = getattr(library, allocate), getattr(library, free)
-            self.malloc.restype = ctypes.c_void_p
-            self.malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
-            self.free.restype = None
-            self.free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
-
-        def allocator(self):
-            return self
-
     cuda = types.SimpleNamespace(memory=types.SimpleNamespace(CUDAPluggableAllocator=CUDAPluggableAllocator))
     cuda.memory.change_current_allocator = lambda pluggable: setattr(cuda, "current", pluggable)
     cuda.MemPool = lambda allocator: types.SimpleNamespace(allocator=allocator)
-    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
-    return cuda
+    return types.SimpleNamespace(cuda=cuda)
+
+
+@pytest.fixture
+def torch_stand_in(monkeypatch):
+    torch = make_torch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return torch.cuda
 
 
 def test_cuda_functions_for_torch(cuda, pool, torch_stand_in):
@@ -100,6 +122,40 @@ def test_cuda_functions_for_torch_tell_why_they_failed(cuda, pool, torch_stand_i
     assert "cuda:7" in allocator.last_failure and "make_allocator" in allocator.last_failure
     assert allocator.pluggable.malloc(16, -1, None) is None
     assert allocator.live == 0
+
+
+# Nobody here catches the exception of C++, as PyTorch would.
+@pytest.mark.parametrize("install", ["", "allocator.install()"], ids=["beside the cache", "installed"])
+def test_cuda_functions_for_torch_throw_once_they_are_installed(cuda, install):
+    program = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import weir, weir.torch
+from test_cuda_allocators import make_torch
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+sys.modules["torch"] = make_torch()
+allocator = weir.torch.make_allocator(weir.make_limiting(weir.make_resource(weir.device("cuda:0")), 1 << 20))
+{install}
+print(allocator.pluggable.malloc(2 << 20, 0, None))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    if install:
+        assert done.returncode == -signal.SIGABRT and "terminat" in done.stderr, done.stdout + done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+
+
+def test_cuda_functions_for_torch_name_the_stream(cuda, page, torch_stand_in):
+    hook, other = weir.torch.make_allocator(page).pluggable, weir.Stream(cuda.device)
+    ours, theirs = handle_of(cuda.stream), handle_of(other)
+    address = hook.malloc(PAGE, 0, ours)
+    with Gate(cuda.stream):
+        hook.free(address, PAGE, 0, ours)
+        assert hook.malloc(PAGE, 0, theirs) is None
+        assert hook.malloc(PAGE, 0, ours) == address
+    with Gate(other):
+        hook.free(address, PAGE, 0, theirs)
+        assert hook.malloc(PAGE, 0, ours) is None
 
 
 def test_cuda_functions_for_torch_are_those_of_their_allocator(cuda, pool, torch_stand_in):
@@ -135,7 +191,8 @@ def cupy_stand_in(monkeypatch):
             return Memory(self, size)
 
     cuda = types.SimpleNamespace(PythonFunctionAllocator=PythonFunctionAllocator)
-    cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=0)
+    cuda.current = 0
+    cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=cuda.current)
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     return cuda
 
@@ -148,6 +205,20 @@ def test_cuda_memory_for_cupy(cuda, pool, cupy_stand_in):
     assert live(pool) == 0
     with pytest.raises(MemoryError, match="limit"):
         allocate(2 << 20)
+
+
+def test_cuda_memory_for_cupy_is_for_the_current_stream(cuda, page, cupy_stand_in):
+    allocate, other = weir.cupy.make_allocator(page), weir.Stream(cuda.device)
+    cupy_stand_in.current = handle_of(cuda.stream)
+    memory = allocate(PAGE)
+    address = memory.ptr
+    with Gate(cuda.stream):
+        del memory
+        cupy_stand_in.current = handle_of(other)
+        with pytest.raises(MemoryError):
+            allocate(PAGE)
+        cupy_stand_in.current = handle_of(cuda.stream)
+        assert allocate(PAGE).ptr == address
 
 
 def test_cuda_memory_for_cupy_is_of_one_device(cuda, pool, cupy_stand_in):
@@ -174,6 +245,27 @@ def test_cuda_memory_for_rmm(cuda, pool, rmm_stand_in):
     assert live(pool) == 1
     resource.free(address, 1000, cuda.stream)
     assert live(pool) == 0
+
+
+def test_cuda_memory_for_rmm_is_for_the_stream_that_is_named(cuda, page, rmm_stand_in):
+    resource, other = weir.rmm.make_resource(page), weir.Stream(cuda.device)
+    address = resource.allocate(PAGE, cuda.stream)
+    with Gate(cuda.stream):
+        resource.free(address, PAGE, cuda.stream)
+        with pytest.raises(MemoryError):
+            resource.allocate(PAGE, other)
+        assert resource.allocate(PAGE, cuda.stream) == address
+
+
+def test_cuda_memory_for_rmm_comes_back_on_the_stream_that_is_named(cuda, page, rmm_stand_in):
+    resource, other = weir.rmm.make_resource(page), weir.Stream(cuda.device)
+    address = resource.allocate(PAGE, cuda.stream)
+    with Gate(other):
+        resource.free(address, PAGE, other)
+        with pytest.raises(MemoryError):
+            resource.allocate(PAGE, cuda.stream)
+    page.trim(PAGE)  # waits for the work, and keeps the memory
+    assert resource.allocate(PAGE, cuda.stream) == address
 
 
 class Theirs:
@@ -214,6 +306,31 @@ def test_memory_of_rmm_in_weir(cuda, pool, rmm_stand_in):
         ours.allocate(1000, stream=cuda.stream)
 
 
+def test_memory_of_rmm_that_the_host_reaches(cuda, rmm_stand_in):
+    theirs = Theirs(weir.make_resource(cuda.device, "managed"))
+    assert not weir.rmm.from_resource(theirs, cuda.device).is_host_accessible
+    ours = weir.rmm.from_resource(theirs, cuda.device, host_accessible=True)
+    assert ours.is_host_accessible
+    buffer = ours.allocate(100, stream=cuda.stream)
+    buffer.fill(7, stream=cuda.stream)
+    assert bytes(memoryview(buffer)) == b"\7" * 100
+
+
+# A pool of CUDA's driver, for example, must not end before.
+def test_a_resource_of_rmm_ends_after_what_came_back():
+    order = []
+
+    class Ends:
+        def __del__(self):
+            order.append("ended")
+
+    stream = types.SimpleNamespace(synchronize=lambda: order.append("synchronized"))
+    lent = weir.rmm._Lent(Ends(), stream, stream)
+    del lent
+    gc.collect()
+    assert order == ["synchronized", "ended"]
+
+
 def test_memory_of_rmm_is_cudas(pageable):
     with pytest.raises(ValueError, match="must be a CUDA device, not host:0"):
         weir.rmm.from_resource(None, pageable.device)
@@ -225,26 +342,6 @@ def test_memory_of_rmm_comes_back_when_its_stream_cannot_wait(cuda, pool, rmm_st
     with pytest.raises(RuntimeError, match="refused"):
         lent.allocate(1000, stream)
     assert live(pool) == 0
-
-
-# Numba can be imported where there is no GPU, but it then has no context.
-def test_cuda_memory_for_numba(cuda, pool):
-    pytest.importorskip("numba.cuda", exc_type=ImportError)
-    manager = weir.numba.make_memory_manager(pool)
-    context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
-    here = manager(context=context)
-    here.initialize()
-    assert here.interface_version == 1
-    memory = here.memalloc(4096)
-    assert memory.size == 4096 and live(pool) == 1
-    del memory
-    assert live(pool) == 0
-    for call in (here.get_memory_info, lambda: here.get_ipc_handle(None)):
-        with pytest.raises(NotImplementedError, match="weir"):
-            call()
-    with pytest.raises(ValueError, match="two resources"):
-        weir.numba.make_memory_manager(pool, weir.make_limiting(pool, 1))
-    assert isinstance(weir.numba._numba_memory_manager, type)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from multiprocessing import reduction, resource_sharer
 
 import cuda_pool_child as child
 import pytest
+from test_dlpack_cuda import NativeStream
 from test_messages import Peer
 
 import weir
@@ -89,6 +90,17 @@ def test_options_of_a_cuda_pool(cuda):
         assert buffer.kind == weir.MemoryKind.async_
     with pytest.raises(weir.OutOfMemory):
         resource.allocate(1 << 28, stream=cuda.stream)
+
+
+@pytest.mark.parametrize("threshold", [0, None])
+def test_the_release_threshold_of_a_cuda_pool(cuda, threshold):
+    size, native = 64 << 20, NativeStream(cuda.device)
+    stream = weir.borrow_cuda_stream(cuda.device, native.handle)
+    resource = weir.cuda.make_async_resource(cuda.device, release_threshold=threshold)
+    resource.allocate(size, stream=stream).close()
+    native.synchronize()
+    reserved = resource.stats()["reserved"]
+    assert reserved == 0 if threshold == 0 else reserved >= size
 
 
 def test_cuda_core_memory_is_opened(core, cuda):

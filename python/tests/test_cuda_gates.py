@@ -192,6 +192,21 @@ def test_without_patience_an_allocation_does_not_wait(cuda):
         assert pool.pool_stats()["waits"] == 1
 
 
+def test_a_stream_may_wait_before_its_pool_grows(cuda):
+    host = weir.host_device()
+    pool = weir.make_pool(weir.make_resource(host), segment_bytes=1 << 20, reuse="wait_rather_than_grow")
+    held, other = weir.Stream(host), weir.Stream(host)
+    buffer = pool.allocate(1 << 20, stream=held)
+    with Gate(cuda.stream):
+        held.wait(cuda.stream.record())
+        buffer.fill(1, stream=held)
+        buffer.close()
+        assert pool.allocate(1 << 20, stream=other).size == 1 << 20
+        assert not held.done
+        stats = pool.pool_stats()
+        assert (stats["grown"], stats["waits"]) == (1, 1)
+
+
 def test_bytes_are_those_after_all_uses(cuda):
     buffer, host = cuda.filled(100, 3), weir.make_resource(weir.host_device(), "pageable")
     there = host.allocate(100, stream=cuda.stream)

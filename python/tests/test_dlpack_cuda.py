@@ -6,10 +6,13 @@ import os
 
 import capsules
 import pytest
+from gates import Gate
 
 import weir
 
 CPU = (1, 0)
+LEGACY = 1
+PAGE = 1 << 20
 
 
 class NativeStream:
@@ -25,6 +28,9 @@ class NativeStream:
     @property
     def handle(self):
         return self.stream.value
+
+    def synchronize(self):
+        assert self.driver.cuStreamSynchronize(self.stream) == 0
 
     def destroy(self):
         assert self.driver.cuStreamDestroy_v2(self.stream) == 0
@@ -63,3 +69,35 @@ def test_streams_that_mean_nothing_are_refused_for_cuda_memory(cuda, stream):
     for device in (None, CPU):
         with pytest.raises(ValueError, match="0 is ambiguous"):
             cuda.allocate(16).__dlpack__(stream=stream, dl_device=device)
+
+
+def test_the_array_interface_of_cuda_memory(cuda):
+    buffer = cuda.filled(4096, 7)
+    assert buffer.__cuda_array_interface__ == {
+        "shape": (4096,), "typestr": "|u1", "data": (buffer.device_address, False), "version": 3, "stream": LEGACY,
+    }
+
+
+def test_a_consumer_of_the_array_interface_comes_after_the_work_on_cuda_memory(cuda):
+    legacy = weir.borrow_cuda_stream(cuda.device, LEGACY)
+    buffer = cuda.allocate(4096)
+    with Gate(cuda.stream):
+        buffer.fill(7, stream=cuda.stream)
+        assert legacy.synchronize()
+        assert buffer.__cuda_array_interface__["stream"] == LEGACY
+        assert legacy.synchronize(timeout=0.05) is False
+    assert legacy.synchronize()
+
+
+def test_cuda_memory_is_used_again_after_the_work_of_an_array_interfaces_consumer(cuda):
+    legacy = weir.borrow_cuda_stream(cuda.device, LEGACY)
+    pool = weir.make_pool(
+        weir.make_resource(cuda.device), limit=PAGE, segment_bytes=PAGE, paged=False, patience=0, reuse="passed_only"
+    )
+    buffer = pool.allocate(PAGE, stream=cuda.stream)
+    with Gate(legacy):
+        assert buffer.__cuda_array_interface__["stream"] == LEGACY
+        buffer.close()
+        assert pool.try_allocate(PAGE, stream=cuda.stream) is None
+    pool.trim(PAGE)  # waits for the work, and keeps the memory
+    assert pool.try_allocate(PAGE, stream=cuda.stream).size == PAGE

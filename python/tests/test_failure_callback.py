@@ -38,8 +38,20 @@ def test_what_it_closes_is_there(memory):
     assert first.stream == memory.stream
     assert (first.limit, first.in_use, first.resource) == (LIMIT, 900, resource.upstream.name)
     assert memory.device.id in first.device and first.call == ""
-    assert (first.reserved, first.largest_free, first.device_free) >= (0, 0, 0)
     assert repr(first) == f"<weir.AllocationFailure 600 bytes from {first.resource}, attempt 1>"
+
+
+def test_it_is_told_what_the_resource_below_has(memory):
+    segment, seen = 2 << 20, []
+    pool = weir.make_pool(memory.resource, limit=2 * segment, segment_bytes=segment, patience=0)
+    asking = weir.make_failure_callback(pool, seen.append)  # which returns None: not again
+    kept = asking.allocate(5000, stream=memory.stream)
+    memory.stream.synchronize()
+    assert asking.try_allocate(2 * segment, stream=memory.stream) is None
+    (failure,) = seen
+    assert (failure.in_use, failure.reserved, failure.limit) == (kept.size, segment, 2 * segment)
+    assert 0 < failure.largest_free == pool.pool_stats()["largest_free"] < segment
+    assert failure.device_free == 0, "nobody asked the device"
 
 
 @pytest.mark.parametrize("answer", [False, None, 0, ""])

@@ -63,6 +63,26 @@ def test_files_go_round(serve, tmp_path, version):
     assert "fortran  int16      [2, 3, 4]" in listed and "host:0 shared" in listed
 
 
+def test_files_of_every_type(serve, tmp_path):
+    arrays = {
+        name: np.arange(5).astype(name)
+        for name in (
+            "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+            "float16", "float32", "float64", "complex64", "complex128", "bool",
+        )
+    }
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    path = serve(*(f"{name}={tmp_path}/{name}.npy" for name in arrays))
+    client, stream = weir.ipc.Client(path), weir.Stream(weir.host_device())
+    for name, array in arrays.items():
+        assert client.get(name, stream=stream).dtype == name
+        done = run("read", path, name, tmp_path / "copy.npy")
+        assert (done.returncode, done.stderr) == (0, "")
+        copy = np.load(tmp_path / "copy.npy")
+        assert copy.dtype == array.dtype and (copy == array).all()
+
+
 def test_zeros_are_written_by_clients(serve):
     path = serve("frame=float32:2x600", "one=uint8:1")
     client = weir.ipc.Client(path)

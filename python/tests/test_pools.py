@@ -41,6 +41,7 @@ def test_memory_is_used_again(memory, pool):
     assert pool.trim() == stats["reserved"]
     after = pool.pool_stats()
     assert (after["reserved"], after["segments"], after["given_back"]) == (0, 0, 1)
+    assert after["peak_reserved"] == stats["reserved"] == SEGMENT
 
 
 def test_pool_stats_have_what_stats_have(memory, pool):
@@ -123,6 +124,19 @@ def test_limits(memory):
     assert kept.size
 
 
+def test_a_refusal_has_all_figures(memory):
+    pool = weir.make_pool(memory.resource, limit=2 * SEGMENT, segment_bytes=SEGMENT, patience=0)
+    kept = pool.allocate(5000, stream=memory.stream)
+    memory.stream.synchronize()
+    with pytest.raises(weir.OutOfMemory) as raised:
+        pool.allocate(2 * SEGMENT, stream=memory.stream, alignment=512)
+    error = raised.value
+    assert (error.requested, error.alignment, error.in_use) == (2 * SEGMENT, 512, kept.size)
+    assert (error.reserved, error.limit) == (SEGMENT, 2 * SEGMENT)
+    assert 0 < error.largest_free == pool.pool_stats()["largest_free"] < SEGMENT
+    assert (error.device_free, error.call) == (0, ""), "nobody asked the device"
+
+
 def test_alignment(memory):
     pool = weir.make_pool(memory.resource, alignment=4096)
     for _ in range(3):
@@ -158,6 +172,50 @@ def test_dump_is_json(memory, pool):
     assert told["pool"] == pool.name and told["stats"]["in_use"] == kept.size
     assert len(told["streams"]) == 1
     assert sum(r["state"] == "live" for region in told["regions"] for r in region["ranges"]) == 1
+
+
+def test_a_dump_has_the_figures_of_the_pool_and_of_its_streams(memory, pool):
+    for buffer in [pool.allocate(SEGMENT, stream=memory.stream) for _ in range(3)]:
+        buffer.close()
+    memory.stream.synchronize()
+    pool.trim()
+    large, small = (pool.allocate(size, stream=memory.stream) for size in (SEGMENT, 5000))
+    for _ in range(7):
+        pool.allocate(3000, stream=memory.stream).close()
+    told, stats = json.loads(pool.dump()), pool.pool_stats()
+    assert told["stats"] == stats
+    assert (stats["peak_reserved"], stats["given_back"]) == (3 * SEGMENT, 3)
+    ranges = [r for region in told["regions"] for r in region["ranges"]]
+    assert told["streams"] == [
+        {
+            "stream": memory.stream.id,
+            "live_buffers": 2,
+            "in_use": large.size + small.size,
+            "peak_in_use": 3 * SEGMENT,
+            "allocations": 12,
+            "reuses": stats["reuses"],
+            "cached": sum(r["bytes"] for r in ranges if r["state"] == "cached"),
+            "waiting": 0,
+        }
+    ]
+    assert all(r.get("stream", memory.stream.id) == memory.stream.id for r in ranges)
+
+
+def test_a_dump_says_where_ranges_are(memory, pool):
+    large, small = (pool.allocate(size, stream=memory.stream) for size in (SEGMENT, 5000))
+    live = []
+    for region in json.loads(pool.dump())["regions"]:
+        ranges = region["ranges"]
+        for one, another in zip(ranges, ranges[1:]):
+            assert one["offset"] + one["bytes"] == another["offset"]
+        size = sum(r["bytes"] for r in ranges)
+        assert size == region["bytes"] or region["paged"] and size < region["bytes"]
+        begin = int(region["address"], 16) - (ranges[0]["offset"] if ranges else 0)
+        live += [begin + r["offset"] for r in ranges if r["state"] == "live"]
+    assert len(live) == 2
+    addresses = sorted(buffer.device_address or buffer.host_data for buffer in (large, small))
+    if all(addresses):  # Vulkan's memory has none, unless the host reaches it
+        assert sorted(live) == addresses
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,45 @@ def test_a_slow_consumer_is_told_what_it_missed(shared_memory):
     assert producer.stats.consumers[0].missed == producer.stats.dropped
 
 
+def consumers_come_to(producer, wanted):
+    """What each consumer has, once that is `wanted`: consumers tell the producer when they like."""
+
+    def now():
+        return {one.id: (one.held, one.waiting, one.missed) for one in producer.stats.consumers}
+
+    deadline = time.monotonic() + 30
+    while now() != wanted and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return now()
+
+
+def test_what_each_consumer_has(shared_memory):
+    producer, stream = ring(shared_memory, slots=8, per_consumer=2), shared_memory.stream
+    numbers, consumers = [], []
+    for _ in range(2):
+        mine, theirs = sockets()
+        with mine, theirs:
+            numbers.append(producer.add_consumer(mine))
+            consumers.append(weir.ipc.RingConsumer(theirs))
+    quick, slow = consumers
+    for i in range(5):
+        publish(producer, shared_memory, i)
+    for _ in range(5):
+        quick.next(stream=stream, timeout=30).close()
+    frame = slow.next(stream=stream, timeout=30)
+    wanted = {numbers[0]: (0, 0, 0), numbers[1]: (2, 3, 0)}
+    assert consumers_come_to(producer, wanted) == wanted
+    producer.remove_consumer(numbers[1])
+    frame.close()
+    with slow.next(stream=stream, timeout=30) as sent:
+        assert sent.sequence == 1
+    with pytest.raises(weir.Error) as raised:
+        slow.next(stream=stream, timeout=30)
+    assert raised.value.condition == weir.Errc.peer_gone
+    wanted = {numbers[0]: (0, 0, 0)}
+    assert consumers_come_to(producer, wanted) == wanted
+
+
 def test_buffers_and_many_at_once(shared_memory):
     producer = weir.ipc.RingProducer(shared_memory.resource, slots=5, slot_bytes=100, per_consumer=5)
     consumer = join(producer, ahead=8)

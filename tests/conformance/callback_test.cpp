@@ -93,6 +93,27 @@ TEST_P(Callback, BuffersHoldBytes) {
   EXPECT_EQ(lent_memory->stats().peak_in_use, 10000U);
 }
 
+TEST_P(Callback, StatisticsAreExact) {
+  const ResourcePtr lent_memory = make();
+  Buffer first = lent_memory->allocate(1000, stream), second = lent_memory->allocate(3000, stream);
+  first.close();
+  stream.synchronize();
+  lent_memory->trim(0);
+  EXPECT_EQ(lent_memory->stats().allocations, 2U);
+  EXPECT_EQ(lent_memory->stats().reserved, 3000U);
+  EXPECT_EQ(lent_memory->stats().peak_reserved, 4000U);
+  lending->refuse = [] { throw std::bad_alloc(); };
+  try {
+    (void)lent_memory->allocate(500, stream);
+    ADD_FAILURE() << "it was refused";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().requested, 500U);
+    EXPECT_EQ(error.shortage().in_use, 3000U);
+    EXPECT_EQ(error.shortage().reserved, 3000U);
+  }
+  EXPECT_EQ(lent_memory->stats().allocations, 2U);
+}
+
 TEST_P(Callback, MemoryGoesBackWhenNoUseIsLeft) {
   const ResourcePtr lent_memory = make();
   const Stream other(device());

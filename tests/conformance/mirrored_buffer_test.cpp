@@ -170,6 +170,15 @@ TEST_P(MirroredBuffers, FreeCopiesComeFirst) {
   EXPECT_EQ(mirror.any(), 1U);
 }
 
+TEST_P(MirroredBuffers, BusyCopiesHaveTheirTurns) {
+  Gate gate;
+  const Stream busy(host_device());
+  gate.hold(busy);
+  const ResourcePtr plain = make_resource(host_device());
+  MirroredBuffer mirror(size, {busy, busy, busy}, std::vector{plain, plain, plain});
+  for (const std::size_t turn : {0, 1, 2, 0}) EXPECT_EQ(mirror.any(), turn);
+}
+
 TEST_P(MirroredBuffers, NoCopyStaysWhereOneIsMissing) {
   const ResourcePtr limited = make_limiting(resource, size);
   EXPECT_THROW((MirroredBuffer(size, {stream, stream}, std::vector{limited, limited})), OutOfMemory);

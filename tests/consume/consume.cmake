@@ -2,9 +2,10 @@
 # Small projects that use weir as their owners would, each built from nothing by one test.
 #   find_package      an installed weir, as this build made it
 #   pkg_config        the same, with a compiler alone
-#   add_subdirectory  the source tree, as a shared library, host backend only
+#   add_subdirectory  the source tree, as a shared library, host backend only; and then what it installs
 #   fetch_content     the same, as FetchContent finds it in a folder below one that is called tests
 #   absolute_folders  what is installed in folders that are given with all of their path
+#   missing_backend   a backend that is asked for and cannot be built
 #   test_wheel.py     the source archive and the wheel of ./dev wheels, in a clean environment
 include_guard()
 set(consumer_arguments
@@ -14,7 +15,7 @@ set(consumer_arguments
   "-DWEIR_BUILD_DIR=${PROJECT_BINARY_DIR}"
   "-DWEIR_DLPACK_INCLUDE_DIR=${DLPack_INCLUDE_DIR}")
 
-foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content absolute_folders)
+foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content absolute_folders missing_backend)
   add_test(NAME weir_consume_${consumer}
     COMMAND "${CMAKE_COMMAND}" ${consumer_arguments} "-DCONSUMER=${consumer}"
       -P "${CMAKE_CURRENT_LIST_DIR}/build_and_run.cmake")

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -98,6 +102,61 @@ TEST(Hold, EndsBySignalAndLeavesNoSocket) {
   EXPECT_EQ(holder.wait(), 0);
   EXPECT_FALSE(std::filesystem::exists(folder / "holder"));
   EXPECT_ERROR(ipc::SetWriter(folder / "holder", "weights"), Errc::peer_gone, "weir hold");
+}
+
+TEST(Hold, TakesTheLimitsThatItIsGiven) {
+  struct Given {
+    const char* option;
+    const char* says;
+  };
+  for (const Given& given : {Given{"--tensors", "1 tensors of one set"},
+                             {"--bytes", "1 bytes of names and layouts"},
+                             {"--files", "1 files of memory"}}) {
+    Folder folder;
+    Child holder(tool, {"hold", folder / "holder", given.option, "1"});
+    ipc::SetWriter writer = connect(folder / "holder");
+    const ResourcePtr resource = host::make_shared_resource();
+    const Stream stream(host_device());
+    for (const char* name : {"one", "two"}) writer.add(name, resource->allocate(256, stream).view(f32, {8, 8}), stream);
+    EXPECT_ERROR(writer.commit(limit), Errc::out_of_memory, given.says);
+  }
+  Folder folder;
+  Child holder(tool, {"hold", folder / "holder", "--connections", "1"});
+  const ipc::SetWriter writer = connect(folder / "holder");
+  EXPECT_ERROR(ipc::SetWriter(folder / "holder", "other").commit(limit), Errc::out_of_memory, "1 connections");
+}
+
+TEST(Hold, LetsOtherUsersConnectIfItIsToldTo) {
+  for (const bool told : {false, true}) {
+    Folder folder;
+    std::vector<std::string> words{"hold", folder / "holder"};
+    if (told) words.emplace_back("--other-users");
+    Child holder(tool, words);
+    (void)connect(folder / "holder");
+    struct stat socket {};
+    ASSERT_EQ(::stat((folder / "holder").c_str(), &socket), 0);
+    EXPECT_EQ(socket.st_mode & 0777U, told ? 0666U : 0600U);
+  }
+}
+
+TEST(Hold, OpensAsManyFilesAsTheSystemLetsIt) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit lower{before.rlim_max - 1, before.rlim_max};
+  Folder folder;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+  Child holder(tool, {"hold", folder / "holder"});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  (void)connect(folder / "holder");
+  const std::string limits = contents("/proc/" + std::to_string(holder.id()) + "/limits");
+  constexpr std::string_view label = "Max open files";
+  const auto at = limits.find(label);
+  ASSERT_NE(at, std::string::npos) << limits;
+  std::istringstream line(limits.substr(at + label.size()));
+  rlim_t soft = 0, hard = 0;
+  line >> soft >> hard;
+  EXPECT_EQ(hard, before.rlim_max);
+  EXPECT_EQ(soft, hard);
 }
 
 TEST(Hold, OutlivesATerminalUnderNohup) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "gate.hpp"
 #include "memory.hpp"
 #include "replay/spec.hpp"
 #include "weir/buffer.hpp"
@@ -100,6 +101,32 @@ TEST(Specs, PassOnWhatTheyAreGiven) {
   EXPECT_REFUSED("pool(prefetch(host))", 5, "prefetch");
   const ResourcePtr pooled = Spec("pool(host, initial=3MiB)").make();
   EXPECT_EQ(pooled->stats().reserved, 3U << 20U);
+}
+
+TEST(Specs, PassOnWhenAPoolMayWait) {
+  const Stream held(host_device()), other(host_device());
+  const ResourcePtr resource = Spec("pool(host, segment=1MiB, reuse=wait_rather_than_grow)").make();
+  Buffer first = resource->allocate(1 << 20, held);
+  test::Gate gate;
+  gate.hold(held);
+  first.fill(std::uint8_t{1}, held);
+  first.close();
+  (void)resource->allocate(1 << 20, other);
+  const PoolStats stats = dynamic_cast<const Pool&>(*resource).pool_stats();
+  EXPECT_EQ(stats.waits, 1U);
+  EXPECT_EQ(stats.grown, 1U);
+}
+
+TEST(Specs, PassOnWhatDebuggingTakes) {
+  const Stream stream(host_device());
+  const ResourcePtr guarded = Spec("debug(host, guard=64KiB)").make();
+  const Buffer buffer = guarded->allocate(1000, stream);
+  EXPECT_GE(guarded->upstream()->stats().in_use, 2 * 65536U + 1000U);
+  const ResourcePtr keeps = Spec("debug(host, quarantine=64MiB)").make();
+  Buffer closed = keeps->allocate(20 << 20, stream);
+  stream.synchronize();
+  closed.close();
+  EXPECT_EQ(keeps->upstream()->stats().live_buffers, 1U) << "as much as that is not kept unless it is asked for";
 }
 
 TEST(Specs, TakeValuesInOrderAndByName) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <future>
 #include <latch>
+#include <limits>
 
 #include "bytes.hpp"
 #include "expect.hpp"
@@ -44,6 +45,23 @@ TEST_F(DriverPools, WhatIsKeptIsReserved) {
     EXPECT_GE(resource->stats().reserved, 64 * mib) << "the driver keeps it";
     Buffer again = resource->allocate(64 * mib, stream);
     EXPECT_LT(resource->stats().peak_reserved, 128 * mib) << "and uses it again";
+  }
+}
+
+TEST_F(DriverPools, WhatIsAboveTheirThresholdGoesBackWhenTheHostSynchronizes) {
+  constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
+  const Current current(primary());
+  const NativeStream native;
+  const Stream stream = cuda::borrow(gpu(), native.get());
+  for (const std::size_t threshold : {std::size_t{0}, all}) {
+    const auto resource = cuda::make_async_resource(gpu(), {.release_threshold = threshold});
+    resource->allocate(64 * mib, stream).close();
+    ASSERT_CU(api().StreamSynchronize(native.get()));
+    if (threshold == 0) {
+      EXPECT_EQ(resource->stats().reserved, 0U);
+    } else {
+      EXPECT_GE(resource->stats().reserved, 64 * mib);
+    }
   }
 }
 

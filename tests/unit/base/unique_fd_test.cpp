@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "expect.hpp"
 #include "fds.hpp"
 #include "sink.hpp"
@@ -40,6 +42,14 @@ TEST(UniqueFd, SaysThatItsFileWasClosedBySomebodyElse) {
   EXPECT_EQ(reports[0].where, "close");
   EXPECT_NE(reports[0].message.find("closed by somebody else"), std::string::npos);
   EXPECT_FALSE(file);
+}
+
+// Programs that the process starts do not get that one either.
+TEST(UniqueFd, ADuplicateHasALowerNumberWhereThereIsNoneAsHigh) {
+  const spi::UniqueFd file = null_file();
+  const spi::UniqueFd copy = file.duplicate(std::numeric_limits<int>::max());
+  ASSERT_TRUE(copy);
+  EXPECT_TRUE(fcntl(copy.get(), F_GETFD) & FD_CLOEXEC);
 }
 
 TEST(UniqueFd, NothingHasNoDuplicate) {
