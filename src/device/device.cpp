@@ -76,7 +76,8 @@ std::string spi::DeviceState::describe() const {
 
 void spi::DeviceState::fork(ForkMoment moment) noexcept {
   detail::hold_across_fork(current.mutex, moment);
-  if (moment == ForkMoment::child && !backend->survives_fork) inherited = true;
+  const bool made = backend != nullptr;  // else by a thread that does not exist in the child
+  if (moment == ForkMoment::child && made && !backend->survives_fork) inherited = true;
 }
 
 void spi::DeviceState::throw_inherited() const {

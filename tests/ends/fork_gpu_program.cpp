@@ -15,6 +15,7 @@
 #include "weir/holder.hpp"
 #include "weir/ipc.hpp"
 #include "weir/pool.hpp"
+#include "weir/spi/device_state.hpp"
 #include "weir/vulkan.hpp"
 
 namespace weir::test {
@@ -234,6 +235,7 @@ void readers_of_held_sets() {
 
 // Another thread is anywhere between its first call and a loaded driver.
 void while_the_driver_loads() {
+  const spi::DeviceState made_meanwhile;  // as by a thread that has found a device and does not know its backend yet
   std::latch begin(2);
   std::thread loads([&] {
     begin.arrive_and_wait();
