@@ -160,6 +160,13 @@ def test_who_waits_for_what_a_stream_holds_back_lets_another_thread_end_that(cud
             assert held.__cuda_stream__()[0] == 0 if ask == "handle" else buffer.__dlpack__(stream=handle)
 
 
+def close_behind(stream, buffer, held):
+    """Close `buffer` while `held` has work with it, which waits for `stream`."""
+    held.wait(stream.record())
+    buffer.fill(1, stream=held)
+    buffer.close()
+
+
 def test_an_allocation_that_waits_lets_another_thread_end_that(cuda):
     host = weir.host_device()
     pool = weir.make_pool(weir.make_resource(host), limit=1 << 20, segment_bytes=1 << 20, patience=LIMIT)
@@ -167,9 +174,7 @@ def test_an_allocation_that_waits_lets_another_thread_end_that(cuda):
     held, other = weir.Stream(host), weir.Stream(host)
     buffer = pool.allocate(1 << 20, stream=held)
     with Gate(cuda.stream) as gate:
-        held.wait(cuda.stream.record())
-        buffer.fill(1, stream=held)
-        buffer.close()
+        close_behind(cuda.stream, buffer, held)
         with Opener(gate):
             assert pool.allocate(1 << 20, stream=other).size == 1 << 20
 
@@ -182,9 +187,7 @@ def test_without_patience_an_allocation_does_not_wait(cuda):
     held, other = weir.Stream(host), weir.Stream(host)
     buffer = pool.allocate(1 << 20, stream=held)
     with Gate(cuda.stream):
-        held.wait(cuda.stream.record())
-        buffer.fill(1, stream=held)
-        buffer.close()
+        close_behind(cuda.stream, buffer, held)
         assert pool.try_allocate(1 << 20, stream=other) is None
         pool.set_reuse_policy("wait_rather_than_fail")
         assert pool.try_allocate(1 << 20, stream=other).size == 1 << 20, "the stream waits instead"
@@ -198,9 +201,7 @@ def test_a_stream_may_wait_before_its_pool_grows(cuda):
     held, other = weir.Stream(host), weir.Stream(host)
     buffer = pool.allocate(1 << 20, stream=held)
     with Gate(cuda.stream):
-        held.wait(cuda.stream.record())
-        buffer.fill(1, stream=held)
-        buffer.close()
+        close_behind(cuda.stream, buffer, held)
         assert pool.allocate(1 << 20, stream=other).size == 1 << 20
         assert not held.done
         stats = pool.pool_stats()

@@ -102,7 +102,8 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
     const bool natively = waits_natively(other);
-    bool passed = false;  // although the point is not reached
+    if (!wait->for_space) other.device().check_process();  // a driver of the parent can never be asked
+    bool passed = false;                                   // although the point is not reached
     until_possible([&] {
       const bool alive = natively ? other.wait_submitted(wait->value)
                                   : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;

@@ -167,6 +167,7 @@ void work_under_way() {
     ask_events(more.events);
     drop_everything(more);
     drop_everything(things);
+    require_error("what waits for a device of the parent", Errc::device_lost, "forked", [&] { of_host.synchronize(); });
     waits.close();
     use_host();
   });
