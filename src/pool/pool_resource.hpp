@@ -241,6 +241,7 @@ class PoolResource final : public Pool {
   bool releasing_ = false;           // a thread gives memory back
   bool release_again_ = false;       // others have closed more meanwhile, at which that thread looks, too
   bool release_waits_ = false;       // a release stands in the queue
+  bool release_goes_on_ = false;     // that one is to look at what has been closed since
   std::uint64_t releases_ = 0;       // chances to release so far
   std::uint64_t next_release_ = 0;   // number of the next chance that is taken
   std::uint64_t release_pause_ = 1;  // chances from one that is taken to the next

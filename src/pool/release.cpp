@@ -214,6 +214,7 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
 void PoolResource::release_after(std::vector<spi::Point> points, const ResourcePtr& keep) {
   Lock lock(mutex_);
   const bool waits = std::exchange(release_waits_, true);
+  release_goes_on_ = waits;
   lock.unlock();
   if (waits) return detail::Watcher::get().try_again();  // there may have been no thread for that release
   try {
@@ -226,12 +227,18 @@ void PoolResource::release_after(std::vector<spi::Point> points, const ResourceP
 }
 
 void PoolResource::release_now(const ResourcePtr& keep) noexcept {
+  std::size_t threshold = 0;
+  bool goes_on = false;
   {
     const Lock lock(mutex_);
     release_waits_ = false;
     if (!begin_release()) return;
+    goes_on = std::exchange(release_goes_on_, false);
+    threshold = release_threshold_;
   }
-  release_closed(keep);
+  if (!goes_on)
+    (void)detail::thrown_by([&] { (void)give_back_free(0, threshold); });  // else the next close tries again
+  if (goes_on || goes_on_releasing()) release_closed(keep);
 }
 
 void PoolResource::set_release_threshold(std::size_t bytes) noexcept {
