@@ -197,11 +197,13 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
       auto points = pending_points(lock);
       auto left = arena_.bytes;
       const auto threshold = release_threshold_;
+      const bool waits = release_waits_;  // perhaps for long
       lock.unlock();
       std::erase_if(points, [](const spi::Point& point) {
         return point.stream->finished(point.value) || point.stream->never_known(point.value);
       });
-      (void)detail::thrown_by([&] { left = give_back_free(0, threshold); });  // else the next close tries again
+      if (waits || points.empty())
+        (void)detail::thrown_by([&] { left = give_back_free(0, threshold); });  // else the next close tries again
       if (!points.empty() && left > threshold) release_after(std::move(points), keep);
     } while (goes_on_releasing());
   } catch (const std::exception&) {  // the next close tries again
