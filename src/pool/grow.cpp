@@ -89,6 +89,7 @@ bool PoolResource::add_region(Shard* shard, bool large, std::size_t bytes, std::
   }
   if (!large) small_ += block->size / granule;
   ++grows_;
+  pace_.grew();
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);
   shortage = {};
   return true;

@@ -21,6 +21,7 @@
 #include "pool/cache/shard.hpp"
 #include "pool/pages/page_table.hpp"
 #include "pool/pages/restlessness.hpp"
+#include "pool/release_pace.hpp"
 #include "stream/release_queue.hpp"
 #include "weir/pool.hpp"
 #include "weir/spi/fork_link.hpp"
@@ -238,14 +239,11 @@ class PoolResource final : public Pool {
   ReusePolicy reuse_;
   const std::chrono::nanoseconds patience_;
   std::size_t release_threshold_;
-  bool releasing_ = false;           // a thread gives memory back
-  bool release_again_ = false;       // others have closed more meanwhile, at which that thread looks, too
-  bool release_waits_ = false;       // a release stands in the queue
-  bool release_goes_on_ = false;     // that one is to look at what has been closed since
-  std::uint64_t releases_ = 0;       // chances to release so far
-  std::uint64_t next_release_ = 0;   // number of the next chance that is taken
-  std::uint64_t release_pause_ = 1;  // chances from one that is taken to the next
-  std::uint64_t grows_at_release_ = 0;
+  bool releasing_ = false;        // a thread gives memory back
+  bool release_again_ = false;    // others have closed more meanwhile, at which that thread looks, too
+  bool release_waits_ = false;    // a release stands in the queue
+  bool release_goes_on_ = false;  // that one is to look at what has been closed since
+  ReleasePace pace_;
   detail::ReleaseQueue release_queue_;
   std::size_t handles_ = 1;
   sync::Atomic<bool> alone_{false};  // the pool has no handle, so nobody will look after what waits

@@ -95,11 +95,13 @@ std::size_t PoolResource::give_back_free(std::size_t least_free, std::size_t lea
     look_at_all(lock);
     const auto used = in_use();
     const auto keep = std::max(least_free, least_reserved - std::min(used, least_reserved));
+    const auto given_back = given_back_;
     if (pages_) {
       end_pages(keep, lock);
     } else {
       blocks = take_unused(used + std::min(keep, ~std::size_t{0} - used));
     }
+    if (given_back_ != given_back) pace_.gave_back();
     left = arena_.bytes;
   }
   give_back(blocks);
@@ -149,18 +151,8 @@ bool PoolResource::is_idle() noexcept {
 }
 
 // Return whether to give memory back now that some stream has no buffer left. While other streams have buffers, memory
-// that was given back may be needed again at once. The more often that has happened, the more rarely it is tried. Needs
-// the mutex.
-bool PoolResource::may_release() noexcept {
-  constexpr std::uint64_t rarest = 1 << 16;
-  if (arena_.bytes <= release_threshold_) return false;
-  if (is_idle()) return true;
-  if (++releases_ < next_release_) return false;
-  release_pause_ = grows_ != grows_at_release_ ? std::min(2 * release_pause_, rarest) : 1;
-  next_release_ = releases_ + release_pause_;
-  grows_at_release_ = grows_;
-  return true;
-}
+// that was given back may be needed again at once. Needs the mutex.
+bool PoolResource::may_release() noexcept { return arena_.bytes > release_threshold_ && (is_idle() || pace_.takes()); }
 
 // Return false when another thread gives memory back: it goes on with what has been closed since. Needs the mutex.
 bool PoolResource::begin_release() noexcept {
@@ -197,13 +189,11 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
       auto points = pending_points(lock);
       auto left = arena_.bytes;
       const auto threshold = release_threshold_;
-      const bool waits = release_waits_;  // perhaps for long
       lock.unlock();
       std::erase_if(points, [](const spi::Point& point) {
         return point.stream->finished(point.value) || point.stream->never_known(point.value);
       });
-      if (waits || points.empty())
-        (void)detail::thrown_by([&] { left = give_back_free(0, threshold); });  // else the next close tries again
+      (void)detail::thrown_by([&] { left = give_back_free(0, threshold); });  // else the next close tries again
       if (!points.empty() && left > threshold) release_after(std::move(points), keep);
     } while (goes_on_releasing());
   } catch (const std::exception&) {  // the next close tries again

@@ -224,6 +224,7 @@ bool PoolResource::add_pages(std::uint64_t granules, bool large, Lock& lock, Sho
   if (!backed) return false;
   if (!large) small_ += bare;
   ++grows_;
+  pace_.grew();
   moved_ += moved;
   if (moved != 0) restlessness_.moved(moved, page_count_, searches_);
   peak_reserved_ = std::max(peak_reserved_, arena_.bytes);

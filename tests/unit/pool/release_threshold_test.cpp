@@ -13,6 +13,7 @@
 #include "pool/pool_resource.hpp"
 #include "sink.hpp"
 #include "stream/fake_stream.hpp"
+#include "stream/release_queue.hpp"
 #include "weir/buffer.hpp"
 #include "weir/callback_resource.hpp"
 #include "weir/error.hpp"
@@ -85,6 +86,25 @@ TEST_F(ReleaseThreshold, WaitsForNothingThatNobodyWillKnow) {
   EXPECT_EQ(pool->stats().reserved, 2 * page);
   fake->finish(1);
   while (pool->stats().reserved != page) std::this_thread::yield();  // the watchdog ends it
+}
+
+// Some memory waits at any time, but that alone is no reason to look again.
+TEST_F(ReleaseThreshold, IsKeptLessOftenWhereMemoryIsNeededAgain) {
+  const Stream home(host_device());
+  const Buffer live = pool->allocate(4 * page, home);
+  test::FakeStream* const fakes[] = {new test::FakeStream, new test::FakeStream};
+  const Stream streams[] = {Stream(spi::Ref<spi::StreamState>::adopt(fakes[0])),
+                            Stream(spi::Ref<spi::StreamState>::adopt(fakes[1]))};
+  pool->set_release_threshold(page);
+  for (int i = 0; i < 2000; ++i) {
+    Buffer buffer = pool->allocate(page, streams[i % 2]);
+    fakes[i % 2]->put(test::FakeStream::fill());
+    buffer.close();
+    fakes[(i + 1) % 2]->finish(fakes[(i + 1) % 2]->issued());
+    detail::settle_releases(host_device().state());
+  }
+  EXPECT_LT(pool->pool_stats().grown, 30U);
+  for (test::FakeStream* fake : fakes) fake->finish(fake->issued());
 }
 
 TEST_F(ReleaseThreshold, CostsNothingOnceThereIsNone) {
