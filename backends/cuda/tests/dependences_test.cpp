@@ -25,7 +25,6 @@ class Dependences : public CudaTest {
     if (IsSkipped() || HasFatalFailure()) return;
     late_ = cuda::borrow(gpu(), native_.emplace().get());
     peer_.lend();
-    before_ = late_->record();
     got_ = peer_.borrower.receive(*late_).buffer;
   }
   void TearDown() override {
@@ -47,7 +46,6 @@ class Dependences : public CudaTest {
   std::optional<NativeStream> native_;
   LatePeer peer_;
   std::optional<Stream> late_;
-  Event before_;
   Buffer got_;
 };
 
@@ -72,13 +70,19 @@ TEST_F(Dependences, AreLostTogether) {
 }
 
 TEST_F(Dependences, AreOfWhatComesLaterOnly) {
-  const Stream earlier(gpu()), later(gpu()), after_earlier(gpu());
-  earlier.wait(before_);
+  const NativeStream native;
+  const Stream earlier = cuda::borrow(gpu(), native.get()), later(gpu()), after_earlier(gpu());
+  LatePeer lives;
+  lives.lend();
+  const Buffer got = lives.borrower.receive(earlier).buffer;
   const Event early = earlier.record();
   later.wait(late_->record());
   earlier.wait(later.record());
   after_earlier.wait(early);
+  const Event point = after_earlier.record();
   expect_lost({late_->record(), later.record(), earlier.record()});
+  EXPECT_EQ(point.wait(2ms), WaitStatus::timeout);
+  lives.gate.open();
   EXPECT_NO_THROW(after_earlier.synchronize());
 }
 
