@@ -54,6 +54,7 @@ class Book {
 
 /// Return the innermost `depth` frames, or all if there are fewer.
 std::vector<void*> capture(std::size_t depth) {
+  if (depth == 0) return {};
   depth = std::min<std::size_t>(depth, std::numeric_limits<int>::max());
   std::vector<void*> stack(std::min<std::size_t>(depth, 64));
   const auto fill = [&] { return static_cast<std::size_t>(backtrace(stack.data(), static_cast<int>(stack.size()))); };
