@@ -11,7 +11,7 @@ function(weir_target_sanitizers target)
   target_compile_options(${target} PRIVATE
     -fsanitize=${names} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   if("undefined" IN_LIST WEIR_SANITIZE)
-    # It looks at memory through a pipe, which cannot be had where a test leaves no files, and then calls objects invalid.
+    # The check of virtual tables opens a pipe. Where a test leaves the process no files, it calls every object invalid.
     target_compile_options(${target} PRIVATE -fno-sanitize=vptr)
   endif()
   get_target_property(type ${target} TYPE)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#pragma once
 // How often a pool gives memory back while some streams still have buffers: the more rarely, the more often it had to
 // grow again afterwards.
-#pragma once
 
 #include <algorithm>
 #include <cstdint>

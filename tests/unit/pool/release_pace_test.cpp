@@ -12,6 +12,15 @@ int chances_until_taken(ReleasePace& pace) {
   return chances;
 }
 
+// So many times a pool gives memory back and grows again.
+void give_and_grow(ReleasePace& pace, int times) {
+  for (int i = 0; i < times; ++i) {
+    pace.gave_back();
+    pace.grew();
+    (void)chances_until_taken(pace);
+  }
+}
+
 TEST(ReleasePace, HalvesEachTimeThatMemoryIsNeededAgain) {
   ReleasePace pace;
   EXPECT_EQ(chances_until_taken(pace), 1);
@@ -20,21 +29,13 @@ TEST(ReleasePace, HalvesEachTimeThatMemoryIsNeededAgain) {
     pace.grew();
     EXPECT_EQ(chances_until_taken(pace), next);
   }
-  for (int i = 0; i < 20; ++i) {
-    pace.gave_back();
-    pace.grew();
-    (void)chances_until_taken(pace);
-  }
+  give_and_grow(pace, 20);
   EXPECT_EQ(chances_until_taken(pace), 1 << 16) << "the rarest";
 }
 
 TEST(ReleasePace, DoublesEachTimeThatMemoryIsNotNeededAgain) {
   ReleasePace pace;
-  for (int i = 0; i < 4; ++i) {
-    pace.gave_back();
-    pace.grew();
-    (void)chances_until_taken(pace);
-  }
+  give_and_grow(pace, 4);
   for (const int next : {16, 8, 4, 2, 1, 1}) {
     pace.gave_back();
     EXPECT_EQ(chances_until_taken(pace), next);
@@ -44,11 +45,7 @@ TEST(ReleasePace, DoublesEachTimeThatMemoryIsNotNeededAgain) {
 // Memory may come home long after the chance: what happens until then says nothing.
 TEST(ReleasePace, IsKeptUntilMemoryIsGivenBack) {
   ReleasePace pace;
-  for (int i = 0; i < 3; ++i) {
-    pace.gave_back();
-    pace.grew();
-    (void)chances_until_taken(pace);
-  }
+  give_and_grow(pace, 3);
   for (int i = 0; i < 5; ++i) {
     pace.grew();
     EXPECT_EQ(chances_until_taken(pace), 8);
