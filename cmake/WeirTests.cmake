@@ -12,7 +12,7 @@ set(WEIR_TEST_BINARY_DIR "${PROJECT_BINARY_DIR}/tests")
 set(WEIR_TEST_RESULT_DIR "${PROJECT_BINARY_DIR}/results")
 
 function(weir_set_test_properties test)
-  set(seconds 3600) # of a whole program beside 16 busy ones; a case that hangs is ended by the watchdog long before
+  set(seconds 7200) # of a whole program beside 16 busy ones; a case that hangs is ended by the watchdog long before
   if(ARGC GREATER 1)
     set(seconds ${ARGV1})
   endif()

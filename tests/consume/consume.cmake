@@ -19,7 +19,7 @@ foreach(consumer IN ITEMS find_package pkg_config add_subdirectory fetch_content
   add_test(NAME weir_consume_${consumer}
     COMMAND "${CMAKE_COMMAND}" ${consumer_arguments} "-DCONSUMER=${consumer}"
       -P "${CMAKE_CURRENT_LIST_DIR}/build_and_run.cmake")
-  weir_set_test_properties(weir_consume_${consumer} 900)
+  weir_set_test_properties(weir_consume_${consumer})
   set_tests_properties(weir_consume_${consumer} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
 endforeach()
 

@@ -22,6 +22,7 @@
 #include "ipc/leases.hpp"
 #include "sink.hpp"
 #include "stream/releases.hpp"
+#include "watchdog.hpp"
 #include "weir/error.hpp"
 #include "weir/spi/device_state.hpp"
 
@@ -163,6 +164,7 @@ class Loop {
 
   /// False when the scenario makes fewer calls.
   bool fail_once(std::size_t code, std::size_t& codes) {
+    Watchdog::note_progress();
     injector_.arm(nth_, code);
     const Outcome outcome = outcome_of(scenario_, stage_);
     injector_.settle();

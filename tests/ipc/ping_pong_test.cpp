@@ -17,6 +17,7 @@
 #include "memory.hpp"
 #include "ping_pong.hpp"
 #include "time_limits.hpp"
+#include "watchdog.hpp"
 
 namespace weir::test {
 namespace {
@@ -82,6 +83,7 @@ TEST_P(PingPong, EveryRoundFindsWhatThePeerMadeOfTheLast) {
   Buffer buffer = GetParam().memory.make()->allocate(PingPongPlayer::bytes, stream);
   write(buffer, PingPongPlayer::before(0, seed), stream);
   for (std::uint64_t begin = 0; begin < end; begin += lap) {
+    Watchdog::note_progress();
     Gate gate;
     if (begin / lap % 2 == 0) gate.hold(stream);
     for (std::uint64_t round = begin; round < std::min(end, begin + lap); round += 2) {

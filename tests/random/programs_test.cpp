@@ -18,6 +18,7 @@
 #include "runner.hpp"
 #include "shrink.hpp"
 #include "time_limits.hpp"
+#include "watchdog.hpp"
 
 namespace weir::test::random {
 namespace {
@@ -114,6 +115,7 @@ TEST_P(Programs, ReadWhatTheModelSays) {
   static Runner runner(line_limit());
   std::uint64_t played = 0;
   for (auto seed = GetParam().begin; seed < GetParam().end; ++seed) {
+    Watchdog::note_progress();
     const Program program = generate(seed, memories);
     const std::string wrong = play_often(runner, program);
     ++played;

@@ -8,9 +8,13 @@
 
 namespace weir::test {
 
-Watchdog::Watchdog(std::chrono::seconds limit) : limit_(limit), thread_([this] { run(); }) {}
+constinit std::atomic<Watchdog*> Watchdog::newest_{nullptr};
+
+Watchdog::Watchdog(std::chrono::seconds limit)
+    : before_(newest_.exchange(this)), limit_(limit), thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() {
+  newest_ = before_;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -27,6 +31,18 @@ void Watchdog::watch(std::string test) {
     deadline_ = std::chrono::steady_clock::now() + limit_;
   }
   changed_.notify_one();
+}
+
+void Watchdog::note_progress() noexcept {
+  Watchdog* const one = newest_;
+  if (!one) return;
+  const std::lock_guard lock(one->mutex_);
+  one->deadline_ = std::chrono::steady_clock::now() + one->limit_;
+}
+
+std::chrono::steady_clock::time_point Watchdog::deadline() const {
+  const std::lock_guard lock(mutex_);
+  return deadline_;
 }
 
 void Watchdog::run() {

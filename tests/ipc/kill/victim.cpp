@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "watchdog.hpp"
 #include "weir/channel.hpp"
 #include "weir/ipc.hpp"
 
@@ -14,6 +15,7 @@ namespace weir::test {
 
 Victim::Victim(std::string_view role, const Device& device, const std::string& path, std::uint64_t kill_before)
     : child_(WEIR_CHILD_DIR "/kill_child", {std::string(role), device.id(), path}), kill_before_(kill_before) {
+  Watchdog::note_progress();
   if (needs_socket(role)) {
     auto [mine, theirs] = ipc::Channel::make_sockets();
     std::vector<spi::UniqueFd> files;

@@ -15,6 +15,7 @@
 #include "native_scenarios.hpp"
 #include "peers.hpp"
 #include "spawn.hpp"
+#include "watchdog.hpp"
 #include "weir/cuda.hpp"
 
 namespace weir::cuda_test {
@@ -38,7 +39,13 @@ class OnCuda : public testing::TestWithParam<test::Scenario> {
     test::Child child(WEIR_CHILD_DIR "/cuda_fault_child", {mode, GetParam().name});
     std::string line = child.line();
     int failures = 0;
-    for (; line.rfind("failed ", 0) == 0 && ++failures < 10; line = child.line()) ADD_FAILURE() << line.substr(7);
+    for (; failures < 10; line = child.line()) {
+      test::Watchdog::note_progress();
+      if (line == "trying") continue;
+      if (!line.starts_with("failed ")) break;
+      ++failures;
+      ADD_FAILURE() << line.substr(7);
+    }
     ASSERT_EQ(line.rfind("done ", 0), 0U) << "it said: " << line;
     RecordProperty("injected_failures", line.substr(5));
     EXPECT_EQ(child.wait(), 0);

@@ -226,6 +226,7 @@ class Loop {
 
   /// Each with how many codes it has, 0 when fewer calls were made.
   std::vector<std::pair<Call, std::size_t>> try_all(const std::vector<Call>& calls) {
+    test::write_line(test::Child::socket_in_child, "trying");
     std::vector<Try> running;
     for (const Call& call : calls) {
       running.emplace_back([&](std::size_t& codes) {
