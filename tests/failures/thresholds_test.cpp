@@ -9,6 +9,7 @@
 
 #include "gate.hpp"
 #include "inject/allocations.hpp"
+#include "loop.hpp"
 #include "sink.hpp"
 #include "time_limits.hpp"
 #include "weir/buffer.hpp"
@@ -19,10 +20,12 @@ namespace weir::test {
 namespace {
 
 TEST(Thresholds, AReleaseThatGotNoMemoryIsMadeByTheNextClose) {
+  const ShortLinger threads_end_soon;
   FailingAllocations injector(host_device());
   std::size_t refused = 0;
   for (std::size_t nth = 1;; ++nth) {
     SCOPED_TRACE("allocation " + std::to_string(nth));
+    ASSERT_TRUE(threads_end());  // so that the release needs a new one
     const auto pool = make_pool(host_device(), {.release_threshold = 0});
     const Stream stream(host_device());
     Gate gate;

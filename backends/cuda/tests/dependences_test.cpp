@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/stream.hpp"
 #include "expect.hpp"
 #include "late_peer.hpp"
 #include "native.hpp"
@@ -42,6 +43,8 @@ class Dependences : public CudaTest {
     }
     EXPECT_EQ(test::await_reports(lost).size(), lost);
   }
+
+  static bool exist(const Stream& stream) { return static_cast<cuda::GpuStream&>(stream.state()).dependences().any(); }
 
   std::optional<NativeStream> native_;
   LatePeer peer_;
@@ -89,9 +92,11 @@ TEST_F(Dependences, AreOfWhatComesLaterOnly) {
 TEST_F(Dependences, EndWhenThePeerHasDoneItsWork) {
   const Stream own(gpu());
   own.wait(late_->record());
+  EXPECT_TRUE(exist(*late_) && exist(own));
   peer_.gate.open();
   own.synchronize();
   late_->synchronize();
+  EXPECT_FALSE(exist(*late_) || exist(own));
   peer_.die();
   std::this_thread::sleep_for(20ms);  // long enough for what would lose them
   EXPECT_NO_THROW(late_->synchronize());
