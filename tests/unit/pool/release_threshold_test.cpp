@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
@@ -63,7 +64,9 @@ TEST_F(ReleaseThreshold, CoversWhatIsClosedWhileOtherMemoryGoesBack) {
   first.close();
   EXPECT_EQ(callbacks->stats().reserved, 2 * page);
   fake->finish(1);
-  while (callbacks->stats().live_buffers != 0) std::this_thread::yield();
+  while (gone == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // long enough for what would come too early
+  EXPECT_EQ(gone, 1);
   applications->finish(100);
   while (gone != 2) std::this_thread::yield();  // the watchdog ends it
 }
