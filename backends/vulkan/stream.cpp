@@ -205,6 +205,8 @@ void BatchedStream::submit() {
     submit_batch(batch, {batch.slot ? &batch.slot->commands : nullptr, batch.slot ? 1U : 0U});
     wait_values_.clear();
   } catch (...) {
+    // Memory that the lost work was to use is not free before these waits are over, so the next batch has them again.
+    if (!batch.waited.empty()) waited_ = std::move(batch.waited);
     batches.pop_back();
     open_.reset();
     lose(std::current_exception());

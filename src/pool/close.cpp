@@ -35,9 +35,17 @@ void PoolResource::count_flagged(Cache& cache) noexcept {
   bool ends = false, releases = false;
   {
     Lock lock(mutex_);
-    if (shard.flags & CloseCount::orphaned) {  // the shard holds its use of the stream until the buffer is counted
-      lock.unlock();
-      shard.stream.mark_forgotten();
+    // The flags may change whenever the lock is free.
+    for (bool kept = keep != nullptr, marked = false;;) {
+      if ((shard.flags & CloseCount::releases) && !std::exchange(kept, true)) {
+        lock.unlock();
+        keep = handle_or_none();
+      } else if ((shard.flags & CloseCount::orphaned) && !std::exchange(marked, true)) {
+        lock.unlock();
+        shard.stream.mark_forgotten();  // the shard holds its use of the stream until the buffer is counted
+      } else {
+        break;
+      }
       lock.lock();
     }
     list(cache);

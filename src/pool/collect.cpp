@@ -186,7 +186,16 @@ void PoolResource::note(Cache& cache) noexcept {
   peak_in_use_ = std::max({peak_in_use_, noted_in_use_, cache.peak()});
 }
 
-// Return whether there is closed memory that a request could get later.
-bool PoolResource::has_pending() const noexcept { return away_ != 0 || asked_; }
+// Return whether there is closed memory that a request could get later. Memory of a stream that ended before its last
+// point could be marked never comes.
+bool PoolResource::has_pending() const noexcept {
+  if (away_ != 0) return true;
+  const Shard* shard = asked_;
+  for (auto left = asked_count_; left != 0; --left, shard = shard->next_asked) {
+    const auto first = shard->has_pending() ? shard->pending->first().closed_at() : shard->stream.issued();
+    if (shard->awaited != 0 || !shard->stream.never_known(first)) return true;
+  }
+  return false;
+}
 
 }  // namespace weir::pool

@@ -79,7 +79,7 @@ void PoolResource::fork(spi::ForkMoment moment) noexcept {
     new (&grown_) sync::Condition;  // the parent's threads wait on the old one forever
     growing_ = false;                       // the thread that grew the pool does not exist here
     releasing_ = release_again_ = false;    // nor does the one that gave memory back
-    release_waits_ = release_goes_on_ = false;  // nor, perhaps, the one that had the release in hand
+    release_comes_ = release_waits_ = release_goes_on_ = false;  // nor, perhaps, those that had the releases in hand
     moving_ = nullptr;                      // nor do the threads that moved memory
   }
   if (before) {

@@ -151,6 +151,7 @@ class PoolResource final : public Pool {
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
   void release_closed(const ResourcePtr& keep) noexcept;
+  void release_soon(const ResourcePtr& keep);
   void release_after(std::vector<spi::Point> points, const ResourcePtr& keep);
   void release_now(const ResourcePtr& keep) noexcept;
   [[nodiscard]] bool begin_release() noexcept;
@@ -241,7 +242,8 @@ class PoolResource final : public Pool {
   std::size_t release_threshold_;
   bool releasing_ = false;        // a thread gives memory back
   bool release_again_ = false;    // others have closed more meanwhile, at which that thread looks, too
-  bool release_waits_ = false;    // a release stands in the queue
+  bool release_comes_ = false;    // a release that waits for nothing stands in the queue
+  bool release_waits_ = false;    // a release that waits for points stands in the queue
   bool release_goes_on_ = false;  // that one is to look at what has been closed since
   ReleasePace pace_;
   detail::ReleaseQueue release_queue_;

@@ -180,10 +180,14 @@ void PoolResource::release_idle(ResourcePtr keep) noexcept {
 }
 
 // Give back what is free, whatever the rest waits for, and the rest later; then what others close meanwhile. One thread
-// at a time does so.
+// at a time does so. Because others may close without end, it leaves the rest to the library's thread after some
+// rounds.
 void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
+  constexpr int most_rounds = 4;
+  int round = 0;
   try {
     do {
+      if (round++ == most_rounds) return release_soon(keep);
       Lock lock(mutex_);
       release_again_ = false;  // what was closed before is free, or among the points
       auto points = pending_points(lock);
@@ -202,7 +206,29 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
   }
 }
 
-// Give back more once these points have passed. A release that waits already goes on with what is left then.
+// Give back on the library's thread what others have closed. Only one such release stands in the queue.
+void PoolResource::release_soon(const ResourcePtr& keep) {
+  Lock lock(mutex_);
+  releasing_ = false;
+  if (std::exchange(release_comes_, true)) return;
+  lock.unlock();
+  try {
+    detail::run_soon(release_queue_, [this, keep] {
+      {
+        const Lock begins(mutex_);
+        release_comes_ = false;
+      }
+      release_idle(keep);
+    });
+  } catch (const std::exception&) {
+    lock.lock();
+    release_comes_ = false;
+    throw;
+  }
+}
+
+// Give back more once these points have passed, or will never be known to. A release that waits already goes on with
+// what is left then.
 void PoolResource::release_after(std::vector<spi::Point> points, const ResourcePtr& keep) {
   Lock lock(mutex_);
   const bool waits = std::exchange(release_waits_, true);
@@ -210,7 +236,8 @@ void PoolResource::release_after(std::vector<spi::Point> points, const ResourceP
   lock.unlock();
   if (waits) return detail::Watcher::get().try_again();  // there may have been no thread for that release
   try {
-    detail::run_after(release_queue_, std::move(points), [this, keep] { release_now(keep); });
+    detail::run_after(
+        release_queue_, std::move(points), [this, keep] { release_now(keep); }, detail::Unknown::skip);
   } catch (const std::exception&) {
     lock.lock();
     release_waits_ = false;

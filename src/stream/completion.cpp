@@ -28,8 +28,9 @@ std::uint64_t StreamState::position(MarkOp mark) noexcept {
     detail::atomic_max(submitted_, last + 1);
     if (goes_on_) {  // finished() may not ask later, when nobody names the stream
       take_turn(lock);
+      const bool possible = !sealed_ && !(mark.looks && forgotten_);  // they may have changed before this turn
       lock.unlock();
-      (void)detail::thrown_by([&] { mark_in_turn(); });
+      if (possible) (void)detail::thrown_by([&] { mark_in_turn(); });
       lock.lock();
       end_turn(lock);
     }
@@ -111,11 +112,17 @@ bool StreamState::finished(std::uint64_t value) noexcept {
 
 // Needs the lock. Return whether memory of this timeline may still be in use by another one, for which it was to wait.
 bool StreamState::waits_for_space(std::uint64_t value) const noexcept {
-  if (value >= never_free_) return true;
+  if (value >= never_free_.load(std::memory_order_acquire)) return true;
   return std::any_of(queue_.begin(), queue_.end(), [&](const Pending& pending) {
     const auto* const wait = std::get_if<WaitOp>(&pending.op);
     return wait && wait->for_space && pending.value <= value;
   });
+}
+
+void StreamState::never_free_from(std::uint64_t value) noexcept {
+  auto seen = never_free_.load(std::memory_order_relaxed);
+  while (value < seen && !never_free_.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
+  }
 }
 
 bool StreamState::await_over(std::uint64_t value) noexcept {

@@ -47,6 +47,7 @@ void StreamState::lose_inherited() noexcept {
   new (&changed_) sync::Condition;
   turn_ = next_turn_ = 0;
   inside_ = false;
+  goes_on_ = false;  // the device goes on in the parent only
   lost_ = true;
 }
 

@@ -142,12 +142,14 @@ std::uint64_t StreamState::seal() noexcept {
   take_turn(lock);
   const bool asked_for = has_memory() || owes();
   bool newly_lost = false;
+  std::exception_ptr unmarked;
   if (asked_for && may_mark() && marked_.load(std::memory_order_acquire) < issued()) {
     lock.unlock();
     const auto refused = mark_for_good();
     newly_lost = refused && become_lost(refused);
     const bool device_gone = refused && says_gone(refused);
     if (refused && !device_gone) ended_unmarked_.store(true, std::memory_order_release);
+    unmarked = refused && !device_gone && !newly_lost ? refused : nullptr;
     lock.lock();
     if (device_gone) goes_on_ = false;
   }
@@ -155,6 +157,7 @@ std::uint64_t StreamState::seal() noexcept {
   end_turn(lock);
   lock.unlock();
   if (newly_lost) report_lost();
+  if (unmarked) report_unmarked(unmarked);
   // Work that nobody asks about need not be complete.
   return asked_for || lost() ? issued() : marked_.load(std::memory_order_acquire);
 }

@@ -104,4 +104,16 @@ void StreamState::report_lost() noexcept {
   }
 }
 
+// The timeline was lost before, so nobody has heard that memory which was used on it stays in use for ever.
+void StreamState::report_unmarked(const std::exception_ptr& refused) noexcept {
+  try {
+    report({{},
+            "stream",
+            "stream " + std::to_string(id_) + " on " + device_->describe() +
+                " has ended, and memory that it used is never free: " + message_of(refused)});
+  } catch (const std::exception& shortage) {  // there is no memory to say why
+    report({make_error_code(std::errc::not_enough_memory), "stream", shortage.what()});
+  }
+}
+
 }  // namespace weir::spi

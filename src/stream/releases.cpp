@@ -16,7 +16,9 @@ namespace {
 
 class FunctionRelease final : public Release {
  public:
-  FunctionRelease(std::vector<spi::Point>& after, std::function<void()> action) : action_(std::move(action)) {
+  FunctionRelease(const std::vector<spi::Point>& after, std::function<void()> action, Unknown unknown)
+      : action_(std::move(action)) {
+    if (unknown == Unknown::skip) points().give_up_on_unknown();
     points().entries().reserve(after.size());
     for (const spi::Point& point : after) points().add(*point.stream, point.value, spi::Points::How::keep);
   }
@@ -50,10 +52,14 @@ const ForkStep left_queues_step(5, [](spi::ForkMoment moment) noexcept { left_qu
 
 }  // namespace
 
-void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::function<void()> action) {
+void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::function<void()> action, Unknown unknown) {
   std::erase_if(points, [](const spi::Point& point) { return point.stream->finished(point.value); });
   if (points.empty()) return action();
-  queue.add(*new FunctionRelease(points, std::move(action)));
+  queue.add(*new FunctionRelease(points, std::move(action), unknown));
+}
+
+void run_soon(ReleaseQueue& queue, std::function<void()> action) {
+  queue.add(*new FunctionRelease({}, std::move(action), Unknown::wait));
 }
 
 void release_after(spi::Ref<spi::Segment> segment, spi::StreamState& stream, std::uint64_t value) noexcept {

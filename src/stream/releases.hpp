@@ -12,9 +12,20 @@
 
 namespace weir::detail {
 
+/// What to do about points of which nobody will ever know when they pass.
+enum class Unknown : bool {
+  wait,  ///< for ever
+  skip   ///< wait for the others only
+};
+
 /// Run `action`, which must not throw, once all `points` have passed: at once if they have passed already, else later
 /// by way of `queue`. Throws for want of memory; then `action` does not run.
-void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::function<void()> action);
+void run_after(ReleaseQueue& queue, std::vector<spi::Point> points, std::function<void()> action,
+               Unknown unknown = Unknown::wait);
+
+/// Run `action`, which must not throw, on the library's thread, or on one that looks after `queue` first. Throws for
+/// want of memory; then `action` does not run.
+void run_soon(ReleaseQueue& queue, std::function<void()> action);
 
 /// Release the last reference to `segment` once `value` of `stream` has passed. If there is no memory to arrange that,
 /// the segment is leaked, and that is reported.

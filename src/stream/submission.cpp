@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How work gets to the driver: numbers, turns, and work that is held back.
+#include <optional>
 #include <utility>
 
 #include "base/atomic_max.hpp"
+#include "base/reports_later.hpp"
 #include "base/thrown_by.hpp"
 #include "stream/releases.hpp"
 #include "weir/error.hpp"
@@ -34,6 +36,8 @@ std::uint64_t StreamState::put(Op op) {
     if (foreign() && ours && !other.wait_submitted(wait->value)) other.throw_if_lost();
     if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
   }
+  std::optional<detail::ReportsLater> later;  // than the turn: the user's sink may call this stream
+  if (std::holds_alternative<FreeOp>(op)) later.emplace();
   Lock lock(mutex_);
   throw_if_lost();
   if (queue_.empty() && !must_hold(op)) {

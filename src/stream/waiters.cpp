@@ -68,6 +68,18 @@ void StreamState::take_passed(std::uint64_t first, std::size_t most, InHand& han
   if (waiting_.empty()) of_queue = Kept::adopt(this);
 }
 
+// The same for the waiters that give up. Nobody will know when any value in the queue has passed.
+void StreamState::take_giving_up(InHand& hand, Kept& of_queue) noexcept {
+  const std::scoped_lock lock(waiting_mutex_);
+  waiting_.take_giving_up([&](Waiter& one) {
+    one.stands_ = false;
+    hand.add(one);
+  });
+  if (!hand.first_) return;
+  called_.fetch_add(1, std::memory_order_relaxed);
+  if (waiting_.empty()) of_queue = Kept::adopt(this);
+}
+
 std::size_t StreamState::settle(std::size_t most) noexcept {
   const Kept self(*this);
   std::size_t called = 0;
@@ -78,10 +90,12 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
       if (waiting_.empty()) break;
       first = waiting_.first_value();
     }
-    if (!finished(first)) break;
+    const bool over = finished(first);
+    if (!over && !never_known(first)) break;
     Kept of_queue;
     InHand hand;
-    take_passed(first, most - called, hand, of_queue);
+    over ? take_passed(first, most - called, hand, of_queue) : take_giving_up(hand, of_queue);
+    if (!hand.first_ && !over) break;
     if (!hand.first_) continue;
     const auto process = detail::fork_generation;
     const bool before = std::exchange(calling(), true);

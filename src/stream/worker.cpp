@@ -9,6 +9,7 @@
 
 #include "base/atomic_max.hpp"
 #include "base/linger.hpp"
+#include "base/reports_later.hpp"
 #include "base/start_thread.hpp"
 #include "base/thrown_by.hpp"
 #include "weir/error.hpp"
@@ -76,9 +77,7 @@ void StreamState::end_first(std::list<Pending>& over) noexcept {
 // Memory that was to be used after `op` is not free before what `op` waits for is over, although this timeline is lost.
 void StreamState::await_space(const Op& op, std::uint64_t value) noexcept {
   const auto* const wait = std::get_if<WaitOp>(&op);
-  if (!wait || !wait->for_space || !lost() || wait->other->await_over(wait->value)) return;
-  const Lock lock(mutex_);
-  never_free_ = std::min(never_free_, value);
+  if (wait && wait->for_space && lost() && !wait->other->await_over(wait->value)) never_free_from(value);
 }
 
 // An operation that was accepted has to be carried out. So if a timeline cannot answer now, because it is being
@@ -104,7 +103,10 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
     const bool natively = waits_natively(other);
     if (!wait->for_space) other.device().check_process();  // a driver of the parent can never be asked
     bool passed = false;                                   // although the point is not reached
+    // A stream that was handed out meanwhile takes a wait for another backend before that has the point, as in put().
+    const bool at_once = natively && other.device().backend != device_->backend;
     until_possible([&] {
+      if (at_once) return;
       const bool alive = natively ? other.wait_submitted(wait->value)
                                   : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
       passed = !alive && wait->for_space && other.await_over(wait->value);
@@ -119,6 +121,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
       return;
     }
   }
+  const detail::ReportsLater later;  // than the turn: the user's sink may call this stream
   Lock lock(mutex_);
   take_turn(lock);
   if (lost()) return end_turn(lock);  // it became lost meanwhile, and what `op` names may be gone

@@ -136,6 +136,7 @@ void idle_objects() {
   const Loaded driver;
   Things things(driver.device);
   things.resources.push_back(current_resource(driver.device));
+  things.resources.back()->allocate(small, things.streams[0]).close();  // what is free now stays the parent's
   for (const Stream& stream : things.streams) stream.synchronize();
   in_child([&] {
     driver.libraries.forbid_new_ones();

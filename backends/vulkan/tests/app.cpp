@@ -34,6 +34,9 @@ struct Counted {
   template <class R, class... A>
   static R call(const char* name, R(VKAPI_PTR* next)(A...), A... args) {
     const auto planned = calls().begin(name);
+    if constexpr (std::is_same_v<std::tuple<A...>, std::tuple<VkQueue, std::uint32_t, const VkSubmitInfo*, VkFence>>) {
+      if (!planned) calls().submits(*std::get<2>(std::tuple(args...)));
+    }
     if constexpr (std::is_same_v<R, VkResult>) {
       if (planned) return *planned;
       const VkResult result = next(args...);

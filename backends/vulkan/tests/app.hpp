@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -40,11 +41,15 @@ class Calls {
   void fail(const std::string& name, VkResult result, int nth = 1);
   void fail_nothing();
   void reset();
+  /// How many semaphores the last submit waits for.
+  [[nodiscard]] int waits() const { return waits_; }
 
   std::optional<VkResult> begin(const char* name);  ///< for the table
   void took_effect(const char* name);
+  void submits(const VkSubmitInfo& what) { waits_ = static_cast<int>(what.waitSemaphoreCount); }
 
  private:
+  std::atomic<int> waits_{0};
   std::mutex mutex_;
   std::map<std::string, int> count_, effective_;
   std::map<std::string, std::pair<int, VkResult>> planned_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Driver calls that fail, one after the other: nothing leaks (TearDown counts) and the message names the call.
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "sink.hpp"
 #include "vulkan/errors.hpp"
 #include "weir/ipc.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::vulkan::test {
 
@@ -92,6 +95,24 @@ TEST_F(Failures, ARefusedSubmitEndsTheStreamAndSaysSoOnce) {
   }
   const Stream fresh{device()};  // only that stream is lost
   fresh.synchronize();
+}
+
+// Memory may have been given to the stream for when these waits are over.
+TEST_F(Failures, ARefusedSubmitDropsNoWait) {
+  const VkSemaphore signalled = app->make_timeline();
+  app->submit(signalled, 0, signalled, 1);  // waits for nothing
+  {
+    const Stream stream{device()};
+    Buffer buffer = make_device_resource(device())->allocate(64, stream);
+    vulkan::wait(stream, signalled, 1);
+    buffer.fill(std::byte{1}, stream);
+    next("vkQueueSubmit", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    EXPECT_ERROR(stream.flush(), Errc::device_lost, "vkQueueSubmit");
+    EXPECT_EQ(weir::test::take_reports().size(), 1u);
+    while (!stream.state().finished(stream.state().issued())) std::this_thread::yield();
+    EXPECT_EQ(calls().waits(), 1) << "of the batch that says when the stream is over";
+  }
+  app->destroy(signalled);
 }
 
 TEST_F(Failures, AnEndThatCannotBeSubmittedIsReported) {

@@ -140,10 +140,11 @@ class StreamState {
   /// already be submitted.
   void ensure_marked(std::uint64_t value);
 
-  /// Return whether nobody will ever know when `value` is over, because the native stream ended before it could be
-  /// marked.
+  /// Return whether nobody will ever know when `value` is over: the native stream ended before it could be marked, or
+  /// its memory was to be used after a stream for which that is so.
   [[nodiscard]] bool never_known(std::uint64_t value) const noexcept {
-    return ended_unmarked_.load(std::memory_order_acquire) && marked_.load(std::memory_order_acquire) < value;
+    return value >= never_free_.load(std::memory_order_acquire) ||
+           (ended_unmarked_.load(std::memory_order_acquire) && marked_.load(std::memory_order_acquire) < value);
   }
   /// Return whether an error ended this timeline.
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
@@ -246,6 +247,9 @@ class StreamState {
   /// will never be. Call this while the device still waits. Promises and StoreOps behind that wait do not count, and
   /// memory that the work uses is not free before the work is over.
   void lose_unready(std::exception_ptr error) noexcept;
+  /// Say, of a stream that is about to be lost, that nobody will ever know when memory is free which work from `value`
+  /// on was to use: it was to wait for other work on that memory.
+  void never_free_from(std::uint64_t value) noexcept;
 
  private:
   struct Pending {
@@ -284,6 +288,7 @@ class StreamState {
   void lose(std::exception_ptr error, bool goes_on) noexcept;
   bool become_lost(const std::exception_ptr& error, bool goes_on = false) noexcept;
   void report_lost() noexcept;
+  void report_unmarked(const std::exception_ptr& refused) noexcept;
   void lose_if_gone(const std::exception_ptr& error) noexcept;
 
   // worker.cpp
@@ -318,6 +323,7 @@ class StreamState {
   // waiters.cpp
   friend class detail::Watcher;
   void take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept;
+  void take_giving_up(InHand& hand, Kept& of_queue) noexcept;
 
   // fork.cpp
   friend class ForkLink;
@@ -347,10 +353,11 @@ class StreamState {
   sync::Plain<bool> forgotten_ = false;       // foreign, and nobody names it: only owners of its memory ask it
   sync::Plain<bool> sealed_ = false;          // foreign and closed: the native stream is not used any more
   bool goes_on_ = false;                      // lost, and the driver still carries out what it has
-  std::uint64_t never_free_ = ~std::uint64_t{0};  // of a lost timeline: from here on, nobody knows when memory is free
   std::exception_ptr error_;
   sync::Atomic<bool> lost_{false};
   sync::Atomic<bool> ended_unmarked_{false};  // lost because its last mark was refused
+  // Of a lost timeline: from here on, nobody knows when memory is free.
+  sync::Atomic<std::uint64_t> never_free_{~std::uint64_t{0}};
   sync::Atomic<std::uint64_t> issued_{0};     // last value given out
   sync::Atomic<std::uint64_t> submitted_{0};  // last value the driver has
   sync::Atomic<std::uint64_t> marked_{0};     // last value that is observable and flushed, or need not be

@@ -29,6 +29,9 @@ class Waiter {
 
   /// Return whether the waiter stands in a queue. Only a forked child may ask: elsewhere this changes at any moment.
   [[nodiscard]] bool stands() const noexcept { return stands_; }
+  /// From now on, also call the function when it turns out that nobody will ever know when the value has passed.
+  /// Otherwise the waiter then stands there for ever. Must not be called while it stands in a queue.
+  void give_up_on_unknown() noexcept { gives_up_ = true; }
 
  protected:
   ~Waiter() = default;
@@ -48,6 +51,7 @@ class Waiter {
   Waiter *left_ = nullptr, *right_ = nullptr;
   Waiter* same_ = nullptr;  // in a queue: the next waiter for the same value; in hand: the next waiter
   bool stands_ = false;
+  bool gives_up_ = false;  // on a value of which nobody will know when it has passed
 };
 
 /// Waiters in the order of their values. A waiter with the same value as the one that came before joins that one
@@ -59,6 +63,7 @@ class WaiterQueue {
   [[nodiscard]] std::uint64_t first_value() const noexcept { return by_value_.first().value_; }
   /// Put in `waiter`, which stands in no queue.
   void insert(Waiter& waiter) noexcept {
+    giving_up_ += waiter.gives_up_ ? 1 : 0;
     if (latest_ && latest_->value_ == waiter.value_) {
       waiter.same_ = std::exchange(latest_->same_, &waiter);
       return;
@@ -69,15 +74,37 @@ class WaiterQueue {
   }
   /// Take out a waiter with the smallest value. The queue must not be empty.
   Waiter& take_first() noexcept {
-    Waiter& first = by_value_.first();
-    if (first.same_) return *std::exchange(first.same_, first.same_->same_);
-    if (latest_ == &first) latest_ = nullptr;
-    return by_value_.take_first();
+    Waiter* taken = &by_value_.first();
+    if (taken->same_) {
+      taken = std::exchange(taken->same_, taken->same_->same_);
+    } else {
+      if (latest_ == taken) latest_ = nullptr;
+      (void)by_value_.take_first();
+    }
+    giving_up_ -= taken->gives_up_ ? 1 : 0;
+    return *taken;
+  }
+  /// Call `take` with each waiter that gives up on what nobody will know, and take it out before. Costs a search of the
+  /// whole queue if there is one.
+  template <class Take>
+  void take_giving_up(const Take& take) noexcept {
+    if (giving_up_ == 0) return;
+    Waiter* others = nullptr;
+    while (!empty()) {
+      Waiter& one = take_first();
+      if (one.gives_up_) {
+        take(one);
+      } else {
+        one.same_ = std::exchange(others, &one);
+      }
+    }
+    while (others) insert(*std::exchange(others, others->same_));
   }
 
  private:
   PointQueue<Waiter, Waiter::Order> by_value_;  // one of each group that came in a row with the same value
   Waiter* latest_ = nullptr;                    // the one of these that came last
+  std::size_t giving_up_ = 0;                   // how many would
 };
 
 /// Waiters that have left the queue of a timeline because it has passed their values. One thread calls them in turn.

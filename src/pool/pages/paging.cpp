@@ -10,6 +10,7 @@
 #include "pool/pool_resource.hpp"
 #include "stream/release_queue.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/spi/device_state.hpp"
 
 namespace weir::pool {
 namespace {
@@ -253,6 +254,7 @@ bool PoolResource::add_first_pages(std::uint64_t granules, Lock& lock, Shortage&
 
 // Give free memory back until at most `bytes_to_keep` bytes are in no buffer.
 void PoolResource::end_pages(std::size_t bytes_to_keep, Lock& lock) {
+  if (upstream_->device().state().inherited) return;  // the pages belong to the parent's driver
   if (growing_ && Growing::some()) return;  // two pools that grow would wait for each other; the next close tries again
   while (growing_) grown_.wait(lock);
   const Growing growing(*this, lock);

@@ -2,12 +2,17 @@
 // What a pool makes of the answers of streams: of one that others use meanwhile, and of one that ends.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/library_thread.hpp"
+#include "sink.hpp"
 #include "stream/fake_stream.hpp"
 #include "weir/buffer.hpp"
+#include "weir/error.hpp"
 #include "weir/pool.hpp"
 
 namespace weir::pool {
@@ -40,6 +45,25 @@ TEST(AskingStreams, CoversNothingThatIsClosedAfterIt) {
   EXPECT_FALSE(pool->try_allocate(4096, other).has_value()) << "the next question covers it, and is not answered";
   fake->finish(100);  // and whatever is asked later
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
+}
+
+// It ended before its last point could be marked. The watchdog ends a request that waits for it.
+TEST(AskingStreams, NobodyWaitsForMemoryThatIsNeverFree) {
+  const auto pool = make_pool(make_resource(host_device()),
+                              {.limit = 8192, .segment_bytes = 4096, .patience = std::chrono::hours{24}});
+  auto* fake = new test::FakeStream;
+  fake->behaviour.foreign = true;
+  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  const Stream other(host_device());
+  std::optional<Stream> ending(spi::Ref<spi::StreamState>::adopt(fake));
+  pool->allocate(4096, *ending).close();
+  const Buffer live = pool->allocate(4096, other);
+  {
+    const detail::LibraryThread marks_nothing;
+    ending.reset();
+  }
+  EXPECT_EQ(test::take_reports().size(), 1U) << "that its last point could not be recorded";
+  EXPECT_FALSE(pool->try_allocate(4096, other).has_value());
 }
 
 TEST(AskingStreams, WhatWaitsForAnotherWaitsForTheEndedOneToo) {

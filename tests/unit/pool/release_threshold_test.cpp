@@ -91,6 +91,26 @@ TEST_F(ReleaseThreshold, WaitsForNothingThatNobodyWillKnow) {
   while (pool->stats().reserved != page) std::this_thread::yield();  // the watchdog ends it
 }
 
+// The same when it ends while a release waits for it.
+TEST_F(ReleaseThreshold, WaitsNoMoreForWhatNobodyWillKnow) {
+  applications->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  auto* const fake = new test::FakeStream;
+  const Stream other(spi::Ref<spi::StreamState>::adopt(fake));
+  pool->set_release_threshold(0);
+  Buffer lost = pool->allocate(page, *stream), buffer = pool->allocate(page, other);
+  fake->put(test::FakeStream::fill());
+  lost.close();
+  {
+    const detail::LibraryThread marks_nothing;
+    stream.reset();
+  }
+  EXPECT_EQ(test::await_reports(1).size(), 1U) << "that its last point could not be recorded";
+  buffer.close();
+  EXPECT_EQ(pool->stats().reserved, 2 * page);
+  fake->finish(1);
+  while (pool->stats().reserved != page) std::this_thread::yield();  // the watchdog ends it
+}
+
 // Some memory waits at any time, but that alone is no reason to look again.
 TEST_F(ReleaseThreshold, IsKeptLessOftenWhereMemoryIsNeededAgain) {
   const Stream home(host_device());

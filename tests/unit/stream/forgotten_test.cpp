@@ -57,6 +57,21 @@ TEST_F(ForgottenStream, IsMarkedWhenItIsForgottenAndNotWhenItEnds) {
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
 
+// It was lost and said so, but that its memory stays is news.
+TEST_F(ForgottenStream, ThatIsLostSaysSoWhenItEndsUnmarked) {
+  Buffer buffer = pool->allocate(2048, *stream);
+  fake->put(test::FakeStream::fill());
+  fake->become_unready();
+  EXPECT_EQ(test::take_reports().size(), 1U);
+  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  stream.reset();
+  close_on_own_thread(buffer);
+  EXPECT_TRUE(fake->closed());
+  const auto reports = test::take_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_NE(reports[0].message.find("never free"), std::string::npos) << reports[0].message;
+}
+
 TEST_F(ForgottenStream, IsMarkedAgainByWhoeverGivesMemoryBack) {
   Buffer leased = pool->allocate(2048, *stream), buffer = pool->allocate(2048, *stream);
   stream.reset();

@@ -67,10 +67,29 @@ TEST(WaitsForSpace, OfOneThatEndsUnmarkedAreNeverOver) {
   peer->break_device();
   EXPECT_EQ(s->wait_for(2, std::chrono::nanoseconds{-1}), WaitStatus::lost);
   EXPECT_EQ(await_reports(3).size(), 3U);
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(s->finished(2));
-    std::this_thread::yield();
+  while (!s->never_known(2)) std::this_thread::yield();
+  EXPECT_FALSE(s->finished(2));
+  EXPECT_FALSE(s->await_over(2)) << "it does not wait for what nobody will ever know";
+  EXPECT_FALSE(s->never_known(1));
+}
+
+// Whoever waits for memory after such a one is lost, too.
+TEST(WaitsForSpace, OfOneWhoseOwnAreNeverOverAreNeverOver) {
+  const Fake peer, s, last;
+  peer->put(FakeStream::fill());
+  s->put(peer->wait_op(1));
+  {
+    const Fake other({.foreign = true});
+    other->behaviour.on_mark = [] { throw Error(Errc::unsupported, "refused by hand"); };
+    const auto value = other->put(FakeStream::fill());
+    other->awaited(value);
+    s->put(other->space_op(value));
   }
+  last->put(s->space_op(2));
+  peer->break_device();
+  EXPECT_EQ(last->wait_for(1, std::chrono::nanoseconds{-1}), WaitStatus::lost);
+  EXPECT_EQ(await_reports(4).size(), 4U);
+  EXPECT_FALSE(last->finished(1));
 }
 
 }  // namespace

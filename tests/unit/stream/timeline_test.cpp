@@ -10,6 +10,7 @@
 #include "expect.hpp"
 #include "sink.hpp"
 #include "stream/fake_stream.hpp"
+#include "stream/other_device.hpp"
 #include "threads.hpp"
 
 namespace weir::test {
@@ -366,6 +367,28 @@ TEST(StreamState, WorkIsPutWhileAnOperationEnds) {
   ended.get_future().wait();
   asking->join();
   while (!s->submitted(4)) std::this_thread::yield();
+}
+
+// Its native handle is given out while work is held back. From then on it takes waits for another backend as they come.
+TEST(StreamState, ThatIsHandedOutMeanwhileTakesAWaitForAnotherBackendAtOnce) {
+  const Fake s, first;
+  FakeStream* const others = new FakeStream(*new OtherDevice);
+  const Stream other{spi::Ref<spi::StreamState>::adopt(others)};
+  first->put(FakeStream::fill());
+  std::promise<void> waits, opened;
+  first->behaviour.on_wait = [&] {
+    s->behaviour.foreign = s->behaviour.waits_natively = true;
+    waits.set_value();
+  };
+  s->put(first->wait_op(1));
+  waits.get_future().wait();
+  first->finish(1);
+  others->put(FakeStream::call([&] { opened.get_future().wait(); }));
+  s->put(others->wait_op(1));  // the watchdog ends it
+  EXPECT_EQ(s->log().back(), "wait 1");
+  opened.set_value();
+  EXPECT_EQ(others->wait_for(1, std::chrono::nanoseconds{-1}), WaitStatus::ready);
+  s->finish(100);
 }
 
 TEST(StreamState, ManyThreadsAreNumberedAndNeverOverlap) {
