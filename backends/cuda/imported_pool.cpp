@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools of other processes. For one allocation the driver gives one address, however often it is imported, and the
-// first free ends it. So a table has what is open, and its lock covers imports and frees.
+// first free ends it. So a table has what is open, and for each allocation one import or free at a time.
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -10,6 +11,7 @@
 
 #include "base/forks.hpp"
 #include "base/never_ends.hpp"
+#include "base/thrown_by.hpp"
 #include "context_scope.hpp"
 #include "destroying.hpp"
 #include "device.hpp"
@@ -61,6 +63,7 @@ class PoolImports {
   /// Open memory, or count one more that has it open.
   spi::Ref<spi::Segment> open(const std::shared_ptr<State>& state, const PoolPointer& pointer, std::size_t bytes);
   void close(const PoolPointer& pointer) noexcept;
+  // The child uses none of this, because the devices are the parent's.
   void fork(spi::ForkMoment moment) noexcept { weir::detail::hold_across_fork(mutex_, moment); }
 
  private:
@@ -69,13 +72,19 @@ class PoolImports {
     CUdeviceptr address;
     std::size_t size;
     std::size_t open = 0;
+    bool busy = false;  // a thread is importing or freeing it, without the lock
   };
+  using Imports = std::map<PoolPointer, Import>;
+  Imports::iterator find_idle(const PoolPointer& pointer, std::unique_lock<std::mutex>& lock);
+  template <class Action>
+  void without(std::unique_lock<std::mutex>& lock, Import& import, const Action& action);
   static CUresult free(const Import& import, const char*& call) noexcept;
   static void give_up(const Import& import) noexcept;
   static Import import(const std::shared_ptr<State>& state, const PoolPointer& pointer);
 
-  std::mutex mutex_;
-  std::map<PoolPointer, Import> imports_;
+  std::mutex mutex_;  // not held during calls of the driver, which may wait for the device
+  std::condition_variable changed_;
+  Imports imports_;
 };
 
 namespace {
@@ -141,22 +150,45 @@ PoolImports::Import PoolImports::import(const std::shared_ptr<State>& state, con
   return made;
 }
 
+PoolImports::Imports::iterator PoolImports::find_idle(const PoolPointer& pointer, std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    const auto known = imports_.find(pointer);
+    if (known == imports_.end() || !known->second.busy) return known;
+    changed_.wait(lock);
+  }
+}
+
+// Do `action` without the lock. Other threads that want this import wait meanwhile, and find it as the caller leaves
+// it.
+template <class Action>
+void PoolImports::without(std::unique_lock<std::mutex>& lock, Import& import, const Action& action) {
+  import.busy = true;
+  lock.unlock();
+  const auto refused = weir::detail::thrown_by(action);
+  lock.lock();
+  import.busy = false;
+  changed_.notify_all();
+  if (refused) std::rethrow_exception(refused);
+}
+
 spi::Ref<spi::Segment> PoolImports::open(const std::shared_ptr<State>& state, const PoolPointer& pointer,
                                          std::size_t bytes) {
   Gpu& gpu = state->gpu;
   gpu.check_process();
   auto segment = std::make_unique<ImportedSegment>(gpu, *gpu.find(MemoryKind::async), pointer);
   const ContextScope scope(gpu.context());
-  const std::scoped_lock lock(mutex_);
-  auto known = imports_.find(pointer);
+  std::unique_lock lock(mutex_);
+  auto known = find_idle(pointer, lock);
   if (known == imports_.end()) {
     known = imports_.emplace(pointer, Import{nullptr, 0, 0}).first;
+    Import made{nullptr, 0, 0};
     try {
-      known->second = import(state, pointer);
+      without(lock, known->second, [&] { made = import(state, pointer); });
     } catch (...) {
       imports_.erase(known);
       throw;
     }
+    known->second = std::move(made);
   }
   Import& import = known->second;
   if (&import.state->gpu != &gpu) {
@@ -166,7 +198,7 @@ spi::Ref<spi::Segment> PoolImports::open(const std::shared_ptr<State>& state, co
   const std::size_t size = import.size;
   if (bytes > size) {
     if (import.open == 0) {
-      give_up(import);
+      without(lock, import, [&] { give_up(import); });
       imports_.erase(known);
     }
     throw Error(Errc::corrupt_descriptor, "a buffer of " + std::to_string(bytes) + " bytes does not lie in memory of " +
@@ -182,12 +214,14 @@ void PoolImports::close(const PoolPointer& pointer) noexcept {
   CUresult freed = CUDA_SUCCESS;
   const char* call = "";
   {
-    const std::scoped_lock lock(mutex_);
-    const auto known = imports_.find(pointer);
+    std::unique_lock lock(mutex_);
+    const auto known = find_idle(pointer, lock);
     if (known == imports_.end() || --known->second.open != 0) return;
     state = known->second.state;
-    const ReleaseScope scope(state->gpu.context(), state->gpu);
-    if (scope) freed = free(known->second, call);
+    without(lock, known->second, [&] {
+      const ReleaseScope scope(state->gpu.context(), state->gpu);
+      if (scope) freed = free(known->second, call);
+    });
     imports_.erase(known);
   }
   report_failure(freed, call, state->gpu);

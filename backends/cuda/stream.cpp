@@ -212,6 +212,7 @@ void GpuStream::drop_finished_markers() {
 }
 
 std::uint64_t GpuStream::do_poll() try {
+  const weir::detail::ReportsLater later;  // than the lock: the user's sink may ask this stream
   const RelaxedCapture relaxed;
   const std::scoped_lock lock(mutex_);
   drop_finished_markers();
@@ -322,12 +323,14 @@ std::exception_ptr await(const spi::WaitOp& op) {
 void GpuStream::wait_through_host(const spi::WaitOp& op, std::uint64_t value) {
   const auto hosted = std::make_shared<HostedWait>(gpu());
   try {
-    auto prepared = op.for_space ? Dependences::Prepared() : Dependences::prepare(*this, hosted);
+    auto prepared = Dependences::prepare(*this, hosted);
     // Start the thread first: once the stream waits, somebody must be there to end the wait.
     try {
-      waiters().run([op, hosted] {
+      waiters().run([op, hosted, value, self = spi::Kept(*this)] {
         const weir::detail::ReportsLater later;  // than the end: the user's sink may wait for the device
-        hosted->end(await(op));
+        const auto error = await(op);
+        if (error && op.for_space) static_cast<GpuStream&>(*self).never_free_from(value);
+        hosted->end(error);
       });
     } catch (const std::system_error& error) {
       throw Error(error.code(), device().describe() + ": no thread to wait for another stream: " + error.what());
