@@ -55,7 +55,8 @@ void seal_memfd(int memfd, bool writable) {
 
 spi::UniqueFd open_for_reading(int memfd) {
   const std::string name = "/proc/self/fd/" + std::to_string(memfd);
-  spi::UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  // A process that made the file can hold a lease on it (F_SETLEASE), which would make this wait for that process.
+  spi::UniqueFd file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) fail(("open of " + name + " for a process that may only read").c_str(), errno);
   return file;
 }

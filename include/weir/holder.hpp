@@ -22,8 +22,9 @@ struct HolderOptions {
   std::size_t files = 0;
   std::size_t connections = 256;  ///< of writers and readers; more are refused until one ends
   bool other_users = false;       ///< let processes of other users connect, and read, replace and remove sets
-  /// For a process that connects and says nothing, which is cut off, and for a writer that sends a part of a set and
-  /// then nothing: that part is forgotten, and the writer sends all of the set at its commit. Above 0.
+  /// For a process that connects and says nothing, and for a reader that takes nothing in the middle of a set: either
+  /// is cut off. And for a writer that sends a part of a set and then nothing: that part is forgotten, and the writer
+  /// sends all of the set at its commit. Above 0.
   std::chrono::milliseconds patience{5000};
 };
 

@@ -53,8 +53,9 @@ class WEIR_API Descriptor {
 [[nodiscard]] WEIR_API Buffer open(Descriptor descriptor, const Stream& stream);
 
 /// Send `descriptor` over a connected Unix-domain socket, in one message. Waits while the socket has no room, whether
-/// or not it blocks. The descriptor may be sent again. Throws timed_out after `timeout`, peer_gone when the other end
-/// is closed, and the system's error. A negative `timeout` means no limit. When this throws on a socket of type
+/// or not it blocks. The descriptor may be sent again, to processes that trust each other: each of them could break
+/// what tells the others that the work is complete. Throws timed_out after `timeout`, peer_gone when the other end is
+/// closed, and the system's error. A negative `timeout` means no limit. When this throws on a socket of type
 /// SOCK_STREAM, part of the message may be sent: close the socket then.
 WEIR_API void send(int socket, const Descriptor& descriptor,
                    std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});

@@ -21,7 +21,9 @@ namespace weir::ipc {
 struct ServerOptions {
   /// User ids whose processes may connect. Empty: only the user that this process runs as.
   std::vector<std::uint32_t> users = {};
-  std::size_t most_clients = 64;  ///< connections, and clients that have left and still hold something; 1 … 4096
+  /// Connections, and clients that have left and still hold something; 1 … 4096. As long as one of `users` has no
+  /// client, the further clients of others leave a place free.
+  std::size_t most_clients = 64;
   std::size_t most_names = 1024;  ///< 1 … 65536
   std::size_t most_name_bytes = 128;  ///< 1 … 255
   std::size_t most_loans = 256;       ///< tensors that one client may hold at a time; 1 … 65536

@@ -178,6 +178,7 @@ class Closer {
     lock.lock();
     if (fork_generation != process) return false;
     mine.number = 0;
+    ++closed_;
     allowance_ = std::min<Clock::duration>(allowance_ + quick, patience);
     ended_.notify_all();
     return true;
@@ -200,16 +201,21 @@ class Closer {
     return first;
   }
 
+  // As in catch_up(), files whose closing takes long hold the caller up for a bounded time, however many they are.
   void settle(Lock& lock) noexcept {
-    const auto last = handed_;
-    while (first_to_come() <= last) (void)ended_.wait_until(lock, first_to_be_late());
+    const auto last = handed_, before = closed_;
+    for (const auto until = Clock::now() + (most_threads + 1) * patience; first_to_come() <= last;) {
+      const auto limit = until + (closed_ - before) * quick;
+      if (Clock::now() >= limit) break;
+      (void)ended_.wait_until(lock, std::min<Clock::time_point>(first_to_be_late(), limit));
+    }
   }
 
   std::mutex mutex_;
   std::condition_variable arrived_, ended_;
   std::vector<Waiting> waiting_;  // the files from index first_ on
   std::size_t first_ = 0;
-  std::uint64_t handed_ = 0;
+  std::uint64_t handed_ = 0, closed_ = 0;  // files so far
   Clock::duration allowance_ = patience;  // how long callers may still wait; grows with every file that is closed
   std::array<Work, most_threads> work_;
   std::size_t threads_ = 0;  // how many exist; those without work wait for some

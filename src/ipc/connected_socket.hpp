@@ -15,7 +15,8 @@ namespace weir::detail {
 /// that still has something to read is closed on a thread that may block.
 class ConnectedSocket {
  public:
-  explicit ConnectedSocket(spi::UniqueFd socket) noexcept : socket_(std::move(socket)) {}
+  ConnectedSocket(spi::UniqueFd socket) noexcept  // NOLINT(google-explicit-constructor): no harm in it
+      : socket_(std::move(socket)) {}
   ConnectedSocket(ConnectedSocket&&) noexcept = default;
   ConnectedSocket& operator=(ConnectedSocket&&) = delete;
   ~ConnectedSocket() {

@@ -392,6 +392,23 @@ TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
   EXPECT_EQ(reader.receive().first, 10U);
 }
 
+// More than a socket takes goes to it, and what it does not take lives until it does.
+TEST(HoldPatience, AReaderThatStopsInTheMiddleOfASetIsCutOff) {
+  const HolderThread holder({.patience = 100ms});
+  const Stream stream(host_device());
+  const auto memory = host::make_shared_resource()->allocate(4096, stream);
+  SetWriter writer(holder.path(), "weights");
+  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
+  (void)writer.commit();
+  const Raw reader(holder.path());
+  reader.send(hello(1, 2, "weights"));
+  ASSERT_EQ(reader.receive().first, 2U);
+  reader.send(message(9, 1, {0, 0}));
+  while (holder.stats().connections != 1) std::this_thread::yield();  // the watchdog ends it
+  SetReader honest(holder.path(), "weights");
+  EXPECT_EQ(honest.open(stream, limit).tensors.size(), 10000U);
+}
+
 TEST(HoldPatience, PartsOfASetAreForgottenAndSentAgain) {
   const HolderThread holder({.patience = 2s});
   const Stream stream(host_device());

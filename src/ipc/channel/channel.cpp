@@ -36,8 +36,9 @@ struct Channel::State {
 };
 
 Channel::Channel(spi::UniqueFd socket, const ChannelOptions& options) {
-  check(socket.get(), options);
-  state_ = std::make_shared<State>(detail::channel::make_link(std::move(socket), options.window));
+  detail::ConnectedSocket ours(std::move(socket));  // also if this throws: the peer may have sent something
+  check(ours.get(), options);
+  state_ = std::make_shared<State>(detail::channel::make_link(std::move(ours), options.window));
 }
 
 Channel::Channel(Channel&&) noexcept = default;

@@ -45,11 +45,13 @@ std::size_t largest_sent(int socket) {
 
 }  // namespace
 
-Link::Link(spi::UniqueFd socket, std::uint32_t window, Borrows what, std::optional<uid_t> user)
+Link::Link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+           std::uint32_t most_sent)
     : socket_(std::move(socket)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       process_(fork_generation),
       user_(user),
+      most_sent_(most_sent),
       packet_(largest_sent(socket_.get())),
       borrower_(window, what) {
   if (!bell_) fail_descriptor("channel", "eventfd", errno);

@@ -62,6 +62,8 @@ class LinkObserver {
 
 class Link;
 
+constexpr std::uint32_t most_window = 65536;  // buffers
+
 /// The place of a link in a queue of the watcher's, under the watcher's lock.
 struct QueueHook {
   std::shared_ptr<Link> next;
@@ -70,7 +72,7 @@ struct QueueHook {
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(spi::UniqueFd socket, std::uint32_t window, Borrows what, std::optional<uid_t> user);
+  Link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user, std::uint32_t most_sent);
   Link(const Link&) = delete;
   virtual ~Link() = default;
   Link& operator=(const Link&) = delete;
@@ -211,6 +213,7 @@ class Link : public std::enable_shared_from_this<Link> {
   spi::UniqueFd bell_;  // rings when the channel is closed
   const std::uint32_t process_;
   const std::optional<uid_t> user_;  // whose the peer is, where the socket does not say it
+  const std::uint32_t most_sent_;    // buffers on their way
 
   // Of the thread that has set sending_, which is the one that makes and sends a packet, so that packets stay in order.
   PacketWriter packet_;

@@ -20,8 +20,6 @@
 namespace weir::detail::channel {
 namespace {
 
-constexpr std::uint32_t most_window = 65536;
-
 // How much a call reads after its time limit, in small packets: as many as a socket holds unless somebody enlarged it.
 // A large packet takes as much room there as so many small ones, and much longer to read.
 constexpr int most_late = 1024, large = 64;
@@ -217,7 +215,7 @@ void Link::apply(const Message& message, std::shared_ptr<ReceivedPoint>& ready, 
                                           " of the protocol, this process version " +
                                           std::to_string(protocol_version));
     if (hello->window == 0 || hello->window > most_window) violated("a window of " + std::to_string(hello->window));
-    lender_.open_window(hello->window);
+    lender_.open_window(std::min(hello->window, most_sent_));
     greeted_ = true;
     ask_for_senders(socket_.get(), false);
     return;

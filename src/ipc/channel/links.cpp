@@ -52,8 +52,8 @@ void tell_of_end(const spi::Segment& segment) noexcept {
 // Takes itself out of the set before it ends.
 class Listed final : public Link {
  public:
-  Listed(spi::UniqueFd socket, std::uint32_t window, Borrows what, std::optional<uid_t> user)
-      : Link(std::move(socket), window, what, user) {
+  Listed(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user, std::uint32_t most_sent)
+      : Link(std::move(socket), window, what, user, most_sent) {
     const std::scoped_lock lock(links().mutex);
     links().all.insert(this);
   }
@@ -73,14 +73,15 @@ void check_socket(const char* operation, int socket) {
                     "socket(AF_UNIX, SOCK_SEQPACKET, 0)");
 }
 
-std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window, Borrows what, std::optional<uid_t> user) {
+std::shared_ptr<Link> make_link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+                                std::uint32_t most_sent) {
   keep_code_loaded();
   answer_for_segment_ends(&tell_of_end);
   answer_for_lent(lent_out);
   const auto end = [](Listed* link) {  // an inherited one stays in the set
     if (!link->inherited()) delete link;
   };
-  const std::shared_ptr<Listed> made(new Listed(std::move(socket), window, what, user), end);
+  const std::shared_ptr<Listed> made(new Listed(std::move(socket), window, what, user, most_sent), end);
   made->greet();
   made->ask_who_it_is();
   return made;

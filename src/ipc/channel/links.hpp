@@ -20,8 +20,10 @@ void check_socket(const char* operation, int socket);
 
 /// Make a link over a connected socket, and greet the peer. A link that borrows nothing ends when the peer lends.
 /// For one of a pair of sockets, the kernel knows only who made the pair: then say whose the peer is, if that is known.
-[[nodiscard]] std::shared_ptr<Link> make_link(spi::UniqueFd socket, std::uint32_t window,
-                                              Borrows what = Borrows::buffers, std::optional<uid_t> user = {});
+/// At most `most_sent` buffers are on their way to the peer, even if it wants more.
+[[nodiscard]] std::shared_ptr<Link> make_link(ConnectedSocket socket, std::uint32_t window,
+                                              Borrows what = Borrows::buffers, std::optional<uid_t> user = {},
+                                              std::uint32_t most_sent = most_window);
 
 /// Tell the peers that know the segment of its end. Called before any of them does, by an owner of the segment.
 void tell_of_its_end(spi::Segment& segment);

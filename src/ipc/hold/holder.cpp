@@ -12,6 +12,7 @@
 #include <list>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,12 +41,14 @@ using detail::channel::Deadline;
 
 struct Client {
   Client(detail::ConnectedSocket from, Session<KeptFile> with, const Deadline& by)
-      : socket(std::move(from)), session(std::move(with)), speaks_by(by) {}
+      : socket(std::move(from)), session(std::move(with)), acts_by(by) {}
   /// Return whether the holder has patience with it, and not for ever: it has a place or room that others may need.
-  [[nodiscard]] bool owes_a_packet() const noexcept { return !session.greeted() || session.has_begun_a_set(); }
+  [[nodiscard]] bool has_to_act() const noexcept {
+    return !session.greeted() || session.has_begun_a_set() || (session.is_sending_a_set() && !jammed);
+  }
   detail::OwnSocket socket;
   Session<KeptFile> session;
-  Deadline speaks_by;   // if it owes a packet
+  Deadline acts_by;     // if it has to act
   bool jammed = false;  // the system has no room for more files on their way
 };
 
@@ -94,6 +97,7 @@ struct Holder::State {
   spi::UniqueFd bell;  // rings once stop() was called
   Place place;
   spi::UniqueFd spare = open_spare();  // is closed where there is no other file for a client
+  std::optional<Deadline> accepts_by;  // until then there is no file for any client
   Packet packet;
   Packet outgoing;
   spi::ForkLink link{*this};  // the last member, as ForkLink requires
@@ -109,13 +113,17 @@ struct Holder::State {
 
   void accept() {
     spi::UniqueFd socket(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket && (errno == EMFILE || errno == ENFILE)) {  // take the client and drop it, or poll would never rest
+    if (!socket && (errno == EMFILE || errno == ENFILE)) {  // take the client and drop it, so that it learns of this
       spare.reset();
-      socket.reset(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      socket.reset();
+      {
+        const detail::ConnectedSocket dropped(
+            spi::UniqueFd(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+      }
       spare = open_spare();
+      if (!spare) accepts_by = Deadline(rest);  // poll() would not wait otherwise
       return;
     }
+    if (!socket && (errno == ENOBUFS || errno == ENOMEM)) accepts_by = Deadline(rest);
     if (!socket) return;
     detail::ConnectedSocket client(std::move(socket));
     if (!options.other_users && detail::user_of(client.get()) != ::geteuid()) return;
@@ -149,21 +157,23 @@ struct Holder::State {
       std::vector<KeptFile> kept;
       for (spi::StrangerFd& file : files) kept.emplace_back(std::move(file));
       client.session.receive(bytes, std::move(kept), arrival.files_lost);
-      client.speaks_by = Deadline(options.patience);
+      client.acts_by = Deadline(options.patience);
       return true;
     } catch (...) {  // it broke the protocol, or there is no memory for what it wants
       return cut_off();
     }
   }
 
-  /// Let go of what a silent client keeps from others. Return false when it is to be cut off.
+  /// Let go of what a client that stands still keeps from others. Return false when it is to be cut off.
   static bool lose_patience(Client& client) {
-    if (!client.session.greeted()) return false;
+    if (!client.session.greeted() || client.session.is_sending_a_set()) return false;
     client.session.give_up_set();
     return true;
   }
 
   bool send(Client& client) {
+    // It has the time that it may take from the moment at which it can take something.
+    if (client.jammed || !client.session.is_sending_a_set()) client.acts_by = Deadline(options.patience);
     try {
       std::vector<const KeptFile*> files;
       client.session.compose(outgoing, files);
@@ -174,6 +184,7 @@ struct Holder::State {
       if (count < 0 && (errno == EAGAIN || client.jammed)) return true;
       if (count < 0) detail::fail_socket("sendmsg", errno);
       client.session.sent();
+      client.acts_by = Deadline(options.patience);
       return !client.session.ends();
     } catch (...) {
       return cut_off();
@@ -194,16 +205,17 @@ struct Holder::State {
 
   bool serve() {
     check_process();
-    std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {place.socket(), POLLIN, 0}};
+    if (accepts_by && accepts_by->over()) accepts_by.reset();
+    std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {accepts_by ? -1 : place.socket(), POLLIN, 0}};
     constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
-    int most = -1;             // milliseconds
+    int most = accepts_by ? accepts_by->milliseconds() : -1;
     {
       const std::scoped_lock lock(mutex);
       for (const Client& client : clients) {
         const bool sends = client.session.has_packet() && !client.jammed;
         entries.push_back({client.socket.get(), static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN), 0});
         if (client.jammed) most = sooner(most, pause);
-        if (client.owes_a_packet()) most = sooner(most, client.speaks_by.milliseconds());
+        if (client.has_to_act()) most = sooner(most, client.acts_by.milliseconds());
       }
     }
     if (::poll(entries.data(), entries.size(), most) < 0) {
@@ -224,7 +236,7 @@ struct Holder::State {
       bool stays = true;
       if (client->session.has_packet() && ((events & POLLOUT) != 0 || client->jammed)) stays = send(*client);
       if (stays && (events & (POLLIN | POLLHUP | POLLERR)) != 0) stays = receive(*client);
-      if (stays && client->owes_a_packet() && client->speaks_by.over()) stays = lose_patience(*client);
+      if (stays && client->has_to_act() && client->acts_by.over()) stays = lose_patience(*client);
       client = stays ? std::next(client) : clients.erase(client);
     }
     if (entries[1].revents != 0) accept();

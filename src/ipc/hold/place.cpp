@@ -52,8 +52,8 @@ Place::Place(std::string path, bool other_users) : path_(std::move(path)) {
     throw Error(Errc::permission_denied, "holder: another holder serves '" + path_ + "'");
   }
   remove_old(path_, address);
-  socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_) fail("socket for", path_);
+  socket_.take(spi::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+  if (socket_.get() < 0) fail("socket for", path_);
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("bind", path_);
   // Nobody can connect before listen().
   const char* call = "lstat";

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "ipc/file_lock.hpp"
+#include "ipc/listening_socket.hpp"
 #include "weir/spi/fork_link.hpp"
-#include "weir/spi/unique_fd.hpp"
 
 namespace weir::detail::hold {
 
@@ -28,12 +28,12 @@ class Place {
   friend class spi::ForkLink;
   // The child's copy would keep writers and readers from noticing the holder's end. The path is the parent's.
   void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) socket_.reset();
+    if (moment == spi::ForkMoment::child) socket_.leave_to_parent();
   }
 
   const std::string path_;
   std::optional<FileLock> lock_;
-  spi::UniqueFd socket_;
+  ListeningSocket socket_;
   struct stat made_ {};        // the socket's file
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires
 };

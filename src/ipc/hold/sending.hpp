@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The holder's side of a reader: which set it wants, and how far the set that goes to it has come. A reader that does
-// not read costs no more than that one set.
+// not read keeps that one set alive.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +24,8 @@ class Sending {
   /// The reader asks. A question before that was not answered yet is forgotten.
   void ask(const Open& question) noexcept { asked_ = question; }
   [[nodiscard]] bool has_packet() const { return set_ || answer() != nullptr; }
+  /// Return whether a set is on its way, which lives as long as that.
+  [[nodiscard]] bool has_begun() const noexcept { return set_ != nullptr; }
 
   /// Make the next packet, and name the files beside it, which stay valid until sent(). Call it if there is one; the
   /// same again until sent().
@@ -46,6 +48,7 @@ class Sending {
     else ++tensors_sent_;
     if (segments_sent_ < set_->segments.size() || tensors_sent_ < set_->tensors.size()) return;
     told_.assign(set_->segments.begin(), set_->segments.end());
+    known_.clear();
     set_.reset();
   }
 

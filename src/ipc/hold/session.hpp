@@ -63,6 +63,11 @@ class Session {
   void give_up_set() {
     if (auto* const writer = std::get_if<Staging<File>>(&role_)) writer->give_up();
   }
+  /// Return whether the client is being sent a set, of which it has not taken all packets.
+  [[nodiscard]] bool is_sending_a_set() const noexcept {
+    const auto* const reader = std::get_if<Sending<File>>(&role_);
+    return reader && reader->has_begun();
+  }
   /// Return whether the holder hangs up once the packet that there is was sent.
   [[nodiscard]] bool ends() const noexcept { return ends_; }
 

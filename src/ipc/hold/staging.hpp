@@ -32,8 +32,9 @@ class Staging {
     for (std::size_t i = 0; i < message.size(); ++i) {
       std::shared_ptr<const KeptSegment<File>> segment;
       if (message[i] == Segments::fresh) {
-        segment = std::make_shared<KeptSegment<File>>(
-            store_.usage(), message.descriptors.subspan(file * wire_size, wire_size), std::move(files[file]));
+        // Not by make_shared, because told_ outlives it, and would keep its room.
+        segment.reset(new KeptSegment<File>(store_.usage(), message.descriptors.subspan(file * wire_size, wire_size),
+                                            std::move(files[file])));
         ++file;
       } else {
         named_.name(message[i]);

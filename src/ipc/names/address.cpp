@@ -72,7 +72,7 @@ Listener::Listener(const std::string& path, bool everybody) : path_(path) {
   const auto address = address_of(whose, path);
   const std::string now = path_for_now(path);
   const auto address_now = address_of(whose, now);
-  socket_ = make_socket(path, SOCK_NONBLOCK);
+  socket_.take(make_socket(path, SOCK_NONBLOCK));
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address_now), sizeof address_now) != 0)
     fail(path, "bind", errno);
   const char* call = "chmod";

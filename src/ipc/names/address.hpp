@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ipc/channel/deadline.hpp"
+#include "ipc/listening_socket.hpp"
 #include "weir/spi/fork_link.hpp"
 #include "weir/spi/unique_fd.hpp"
 
@@ -20,18 +21,18 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
-  void forget() noexcept { socket_.reset(); }  ///< listen no more
-  void remove() noexcept;                      ///< the path
+  void end() noexcept { socket_.end(); }  ///< listen no more
+  void remove() noexcept;                 ///< the path
 
  private:
   friend class spi::ForkLink;
   // The child's copy would let clients connect to a server that is gone. The path is the parent's.
   void fork(spi::ForkMoment moment) noexcept {
-    if (moment == spi::ForkMoment::child) forget();
+    if (moment == spi::ForkMoment::child) socket_.leave_to_parent();
   }
 
   const std::string path_;
-  spi::UniqueFd socket_;
+  ListeningSocket socket_;
   dev_t device_ = 0;
   ino_t file_ = 0;
   spi::ForkLink link_{*this};  // the last member, as ForkLink requires

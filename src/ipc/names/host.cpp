@@ -29,6 +29,8 @@ constexpr int at_once = 16;  // connections that are taken before others are ser
 constexpr std::chrono::milliseconds rest{
     100};  // before the next attempt to take a connection for which there was no file
 
+constexpr std::chrono::milliseconds jam{20};  // until there may be room for files on their way
+
 std::uint64_t key(int file) noexcept { return static_cast<std::uint64_t>(file); }
 
 void check(int error) {
@@ -73,7 +75,7 @@ void Host::leave_to_thread() noexcept {
   ends_.store(true);
   thread_.detach();
   listener_.remove();
-  listener_.forget();
+  listener_.end();
 }
 
 void Host::ring() noexcept { (void)files_.ring(); }
@@ -100,6 +102,7 @@ void Host::run() noexcept {
       file == listener_.get() ? accept_some() : answer(file, event.events);
     }
     end_silent();
+    try_jammed();
     if (!accepts_ && channel::Clock::now() >= accepts_again_) watch_listener(true);
   }
   visitors_.clear();
@@ -110,6 +113,7 @@ int Host::milliseconds_to_wait() const noexcept {
   auto first = channel::Clock::time_point::max();
   if (!accepts_) first = accepts_again_;
   for (const auto& [file, visitor] : visitors_) {
+    if (visitor->jammed()) first = std::min(first, channel::Clock::now() + jam);
     const auto& deadline = visitor->must_greet_by();
     if (!visitor->session().greeted() && !deadline.endless()) first = std::min(first, deadline.at());
   }
@@ -156,6 +160,15 @@ void Host::tell_news() noexcept {
   }
 }
 
+// Try to send again what the system had no room for.
+void Host::try_jammed() noexcept {
+  for (auto at = visitors_.begin(); at != visitors_.end();) {
+    const int file = at->first;
+    if (at->second->jammed()) answer(file, EPOLLOUT);
+    at = visitors_.upper_bound(file);
+  }
+}
+
 void Host::watch_listener(bool wanted) noexcept {
   const std::uint32_t events = wanted ? std::uint32_t{EPOLLIN} : 0;
   if (files_.change(listener_.get(), events, key(listener_.get())) == 0) accepts_ = wanted;  // else it stays as it is
@@ -193,8 +206,10 @@ void Host::admit(ConnectedSocket socket) {
   if (!may_connect(user))
     return refuse(Reason::not_allowed,
                   "user " + std::to_string(user) + " may not connect; ServerOptions::users names those who may");
-  if (ledger_.clients() >= options_.most_clients)
-    return refuse(Reason::too_many_clients, "there are " + std::to_string(options_.most_clients) + " clients already");
+  if (!ledger_.has_room(user, options_.most_clients, options_.users))
+    return refuse(Reason::too_many_clients, "there are " + std::to_string(ledger_.clients()) + " clients already, of " +
+                                                std::to_string(options_.most_clients) +
+                                                "; each user who may connect has a place");
   const auto client = ledger_.enter(user);
   const int file = socket.get();
   try {

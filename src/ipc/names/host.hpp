@@ -55,6 +55,7 @@ class Host {
   Visitors::iterator end(Visitors::iterator at) noexcept;
   void watch_listener(bool wanted) noexcept;
   void tell_news() noexcept;
+  void try_jammed() noexcept;
 
   const ipc::ServerOptions options_;
   const std::uint32_t own_user_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipc/names/ledger.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace weir::detail::names {
@@ -47,6 +49,17 @@ std::size_t Ledger::clients() {
   const std::scoped_lock lock(mutex_);
   forget_gone();
   return all_.size();
+}
+
+bool Ledger::has_room(std::uint32_t user, std::size_t most, std::span<const std::uint32_t> users) {
+  const std::scoped_lock lock(mutex_);
+  forget_gone();
+  const auto is_here = [this](std::uint32_t one) {
+    return std::ranges::any_of(all_, [one](const auto& entry) { return entry.second.user == one; });
+  };
+  std::size_t places = all_.size();
+  if (is_here(user)) places += static_cast<std::size_t>(std::ranges::count_if(users, std::not_fn(is_here)));
+  return places < most;
 }
 
 std::vector<ipc::Guest> Ledger::guests() {

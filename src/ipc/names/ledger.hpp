@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ class Ledger {
 
   [[nodiscard]] std::size_t loans(std::uint64_t client) const;  ///< that are not over
   [[nodiscard]] std::size_t clients();                          ///< with those that have left and hold something
+  /// Return whether there is room for one more client of `user` among `most`. A user's further clients leave a place
+  /// for each of `users` that has none, so that no user keeps another one out.
+  [[nodiscard]] bool has_room(std::uint32_t user, std::size_t most, std::span<const std::uint32_t> users);
   [[nodiscard]] std::vector<ipc::Guest> guests();
   /// Show `take` an entry for each loan that comes after the given one, and one for each client without loans, as long
   /// as it returns true. Return how many clients and loans it looked at: whatever else there is, none that comes

@@ -24,6 +24,7 @@ namespace {
 
 constexpr int at_once = 16;                   // packets; a client that asks without end gets no thread for itself
 constexpr std::uint32_t no_buffers_back = 1;  // the smallest window of a channel
+constexpr std::uint32_t most_unread = 16;     // loans on their way, whose files are the server's until the client reads
 
 }  // namespace
 
@@ -31,7 +32,10 @@ Visitor::~Visitor() {
   if (link_) link_->close();
 }
 
-std::uint32_t Visitor::wanted() const noexcept { return outgoing_.empty() ? EPOLLIN : EPOLLOUT; }
+std::uint32_t Visitor::wanted() const noexcept {
+  if (jammed_) return 0;  // it is ready to take the packet, but the system is not
+  return outgoing_.empty() ? EPOLLIN : EPOLLOUT;
+}
 
 bool Visitor::attend(bool readable) {
   for (int i = 0; i < at_once; ++i) {
@@ -66,7 +70,7 @@ bool Visitor::read_one() {
 void Visitor::carry_out(Reply reply) {
   if (reply.opens_channel) {
     auto [mine, theirs] = make_sockets(SOCK_SEQPACKET, "names");
-    link_ = channel::make_link(std::move(mine), no_buffers_back, channel::Borrows::nothing, user_);
+    link_ = channel::make_link(std::move(mine), no_buffers_back, channel::Borrows::nothing, user_, most_unread);
     file_ = std::move(theirs);
   }
   outgoing_ = reply.lends ? lend(reply) : std::move(reply.packet);
@@ -87,7 +91,9 @@ Packet Visitor::lend(Reply& reply) {
   } catch (const Error& error) {
     // The error alone does not say that: the stream of the publication may have been lost with a peer of its own.
     if (link_->capacity().left || link_->hung_up()) throw;
-    const Reason reason = error.code() == Errc::timed_out           ? Reason::busy
+    const bool later =
+        error.code() == Errc::timed_out || error.code() == std::error_code(ETOOMANYREFS, std::generic_category());
+    const Reason reason = later                                     ? Reason::busy
                           : error.code() == Errc::permission_denied ? Reason::not_allowed
                                                                     : Reason::failed;
     return Session::refuse(reply.request, reason, error.what());
@@ -101,7 +107,8 @@ bool Visitor::flush() {
   if (outgoing_.empty()) return true;
   const int file = file_.get();
   const auto sent = send_packet(socket_.get(), outgoing_, std::span(&file, file_ ? 1U : 0U), false);
-  if (sent < 0 && errno == EAGAIN) return false;
+  jammed_ = sent < 0 && errno == ETOOMANYREFS;
+  if (sent < 0 && (errno == EAGAIN || jammed_)) return false;
   if (sent < 0) fail_socket("sendmsg", errno);
   outgoing_.clear();
   file_.reset();

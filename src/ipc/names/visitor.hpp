@@ -27,6 +27,8 @@ class Visitor {
   [[nodiscard]] bool attend(bool readable);
   /// Return the events of the socket to wait for, as epoll has them.
   [[nodiscard]] std::uint32_t wanted() const noexcept;
+  /// Return whether the system has no room for a file that is to go to the client. attend() tries again.
+  [[nodiscard]] bool jammed() const noexcept { return jammed_; }
 
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   [[nodiscard]] const Session& session() const noexcept { return session_; }
@@ -46,6 +48,7 @@ class Visitor {
   Packet outgoing_;     // not empty: the socket has not taken it
   spi::UniqueFd file_;  // beside it
   bool ends_ = false;   // behind it
+  bool jammed_ = false;
 };
 
 }  // namespace weir::detail::names

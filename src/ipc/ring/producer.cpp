@@ -25,7 +25,7 @@ void Producer::check(const char* operation) const {
   if (closed_) throw Error(Errc::closed, std::string("ipc::RingProducer::") + operation + ": the ring is closed");
 }
 
-std::uint64_t Producer::add(spi::UniqueFd socket) {
+std::uint64_t Producer::add(ConnectedSocket socket) {
   channel::check_socket("ipc::RingProducer::add_consumer", socket.get());
   std::shared_ptr<channel::Link> link;
   std::uint64_t id = 0;

@@ -79,7 +79,10 @@ RingProducer::RingProducer(RingProducer&&) noexcept = default;
 RingProducer& RingProducer::operator=(RingProducer&&) noexcept = default;
 RingProducer::~RingProducer() = default;
 
-std::uint64_t RingProducer::add_consumer(spi::UniqueFd socket) { return state_->get().add(std::move(socket)); }
+std::uint64_t RingProducer::add_consumer(spi::UniqueFd socket) {
+  detail::ConnectedSocket taken(std::move(socket));  // also if this throws: the peer may have sent something
+  return state_->get().add(std::move(taken));
+}
 
 void RingProducer::remove_consumer(std::uint64_t id) { state_->get().remove(id); }
 

@@ -170,6 +170,28 @@ TEST_F(StrangerFiles, ThatAreNoPipesKeepNoPipeOpen) {
   settle_files();
 }
 
+// However many files there are whose close takes long, a caller waits for some of them only.
+TEST_F(StrangerFiles, ThatAreSlowHoldACallerUpForABoundedTime) {
+  constexpr std::size_t files = 150;
+  constexpr std::chrono::milliseconds slow{60};
+  static_assert(slow < patience, "or each of them would be stuck, and soon all threads");
+  std::list<LingeringSocket> blocking(files);
+  std::atomic<bool> hurry{false};
+  Thread owner([&] {
+    for (LingeringSocket& socket : blocking) {
+      if (!hurry) std::this_thread::sleep_for(slow);
+      socket.let_go();
+    }
+  });
+  for (LingeringSocket& socket : blocking) detail::close_apart(socket.take());
+  detail::settle_closes();
+  EXPECT_GT(detail::files_to_close(), files / 2);
+  hurry = true;
+  owner.join();
+  settle_files();
+  (void)take_reports();  // of threads that were stuck, if this process stood still for long
+}
+
 // Each time anew.
 TEST_F(StrangerFiles, WhenAllThreadsAreStuckFilesStayOpenWhichIsSaidOnce) {
   for (int round = 0; round < 2; ++round) {

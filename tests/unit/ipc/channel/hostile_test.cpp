@@ -8,11 +8,14 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "busy_pipe.hpp"
 #include "fds.hpp"
 #include "ipc/channel/link.hpp"
 #include "ipc/channel/links.hpp"
@@ -57,6 +60,23 @@ TEST_F(HostilePeer, ThatReadsNothingKeepsNoClosedConnection) {
   }
   link->close();
   EXPECT_TRUE(far.await_end());
+}
+
+// Whoever opens a file with a lease waits for its holder, for up to 45 seconds.
+TEST_F(HostilePeer, ThatHoldsALeaseOnItsMemoryHoldsUpNobody) {
+  peer_.greet();
+  const auto wire = honest();
+  const auto file = reserved_memory_file(wire.segment_size), again = reopened(file.get(), O_RDWR);
+  PacketWriter packet;
+  ASSERT_TRUE(packet.add(Segment{1, detail::encode(wire)}));
+  ASSERT_TRUE(packet.add(Grant{1, 1, 0, 8, {}, {}}));
+  peer_.say(packet, std::array{file.get()});
+  const Buffer buffer = channel_.receive(stream_, time_limit).buffer;
+  ASSERT_EQ(::fcntl(again.get(), F_SETSIG, SIGURG), 0);  // which is ignored
+  if (::fcntl(again.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "the kernel gives no lease on a memfd";
+  EXPECT_THROW((void)buffer.ipc_descriptor(stream_, ipc::Access::read_only), std::system_error);
+  ASSERT_EQ(::fcntl(again.get(), F_SETLEASE, F_UNLCK), 0);
+  EXPECT_NO_THROW((void)buffer.ipc_descriptor(stream_, ipc::Access::read_only));
 }
 
 TEST_F(HostilePeer, SaysNothingThatIsNoMessage) {

@@ -46,6 +46,24 @@ class NamesSession : public testing::Test {
   Ledger ledger;
 };
 
+TEST(NamesLedger, KeepsAPlaceForEachUser) {
+  Ledger ledger;
+  const std::vector<std::uint32_t> users{1, 2, 3};
+  EXPECT_TRUE(ledger.has_room(1, 4, users));
+  (void)ledger.enter(1);
+  EXPECT_TRUE(ledger.has_room(1, 4, users));
+  const auto second = ledger.enter(1);
+  EXPECT_FALSE(ledger.has_room(1, 4, users)) << "two others have no client yet";
+  EXPECT_TRUE(ledger.has_room(2, 4, users));
+  (void)ledger.enter(2);
+  EXPECT_FALSE(ledger.has_room(2, 4, users));
+  EXPECT_TRUE(ledger.has_room(3, 4, users));
+  (void)ledger.enter(3);
+  EXPECT_FALSE(ledger.has_room(3, 4, users)) << "it is full";
+  ledger.leave(second);
+  EXPECT_TRUE(ledger.has_room(1, 4, users)) << "each user has a client";
+}
+
 TEST_F(NamesSession, BeginsWithOneGreeting) {
   Session made = session();
   EXPECT_ERROR(made.take(encode(Question(GetTensor{1, "a"}))), Errc::corrupt_descriptor, "no greeting");

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring with a consumer that lends. Only that one is cut off.
+// A ring with a consumer that lends, of which only that one is cut off, or with one that blocks its own refusal.
 
+#include <array>
 #include <utility>
 
+#include "base/file_closer.hpp"
+#include "expect.hpp"
 #include "ipc/channel/hostile_peer.hpp"
+#include "ipc/packets.hpp"
+#include "lingering_socket.hpp"
 #include "weir/channel.hpp"
 #include "weir/host.hpp"
 #include "weir/ring.hpp"
@@ -31,6 +36,26 @@ TEST(RingHostileConsumer, ThatLendsIsCutOff) {
   EXPECT_TRUE(lends.await_end());
   ring.publish(ring.acquire(stream, time_limit), stream);
   EXPECT_EQ(consumer.next(stream, time_limit).sequence, 0U);
+}
+
+// What it has sent by then is closed with its connection, and may be a file whose close blocks.
+TEST(RingHostileConsumer, ThatIsRefusedIsNotWaitedFor) {
+  LingeringSocket lingers;
+  {
+    const auto resource = host::make_shared_resource();
+    ipc::RingProducer ring(resource,
+                           {.slots = 2, .slot_bytes = 16, .policy = ipc::RingPolicy::drop_oldest, .per_consumer = 1});
+    auto sockets = ipc::Channel::make_sockets(), others = ipc::Channel::make_sockets();
+    (void)ring.add_consumer(std::move(others.first));
+    {
+      const spi::UniqueFd file = lingers.take();
+      const int number = file.get();
+      ASSERT_GT(detail::send_packet(sockets.second.get(), std::array<std::byte, 8>{}, {&number, 1}, false), 0);
+    }
+    EXPECT_ERROR((void)ring.add_consumer(std::move(sockets.first)), Errc::invalid_argument, "slots");
+  }
+  lingers.let_go();
+  while (detail::files_to_close() != 0) detail::settle_closes();
 }
 
 }  // namespace
