@@ -115,12 +115,19 @@ bool Block::known_complete() const noexcept {
          (!stream || (!stream->has_work_from_outside() && stream->known_reached(stream->issued())));
 }
 
+// One use at a time, because a stream is not asked under the guard: that may take a lock of the application's.
 void Block::mark_uses() noexcept {
-  const detail::ReportsLater later;
-  const BlockGuard guard(*this);
-  Uses* const uses = recorded();
-  if (!uses) return;
-  for (const auto& entry : uses->entries()) entry.stream->mark_used(entry.value);
+  for (std::size_t index = 0;; ++index) {
+    Point use;
+    {
+      const BlockGuard guard(*this);
+      Uses* const uses = recorded();
+      if (!uses || index >= uses->entries().size()) return;
+      const auto& entry = uses->entries()[index];
+      use = {Kept(*entry.stream), entry.value};
+    }
+    use.stream->mark_used(use.value);
+  }
 }
 
 // Called when no thread is inside any more, except for one that the fork left in the parent.

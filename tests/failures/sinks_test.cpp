@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <future>
 #include <string>
 
@@ -83,9 +84,7 @@ TEST(Sinks, MayUseTheBufferWhoseUsesAChildRecordsAnew) {
   constexpr unsigned certainly_hung = 20;  // seconds
   BufferInUse used;
   std::promise<void> inside, go;
-  std::atomic<bool> first{true};
-  used.state().behaviour.on_poll = [&, goes = go.get_future().share()] {
-    if (!first.exchange(false)) return;
+  const std::function<void()> stop = [&, goes = go.get_future().share()] {
     inside.set_value();
     goes.wait();
   };
@@ -93,7 +92,11 @@ TEST(Sinks, MayUseTheBufferWhoseUsesAChildRecordsAnew) {
   const Stream named{spi::Ref<spi::StreamState>::adopt(foreign)};
   foreign->behaviour.foreign = true;
   Buffer share = used.buffer().share();
-  const Thread closes([&] { share.close(); });
+  const Thread records([&] {
+    const Stream other(host_device());
+    at_next_allocation(stop);  // that of the record for this stream
+    share.use_on(other);
+  });
   const OnLeaving goes_on([&] { go.set_value(); });
   inside.get_future().wait();
   const pid_t child = ::fork();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "loop.hpp"
 #include "system_calls.hpp"
@@ -37,7 +38,10 @@ bool fails_now() {
   return true;
 }
 
+thread_local const std::function<void()>* at_next = nullptr;
+
 void* allocate(std::size_t bytes) {
+  if (at_next) (*std::exchange(at_next, nullptr))();
   const bool counted = unharmed == 0 && counting.load(std::memory_order_relaxed);
   if (counted && fails_now()) {
     failed = true;
@@ -78,6 +82,8 @@ void operator delete(void* data, std::size_t) noexcept { give_back(data); }
 void operator delete[](void* data, std::size_t) noexcept { give_back(data); }
 
 namespace weir::test {
+
+void at_next_allocation(const std::function<void()>& function) noexcept { at_next = &function; }
 
 namespace {
 

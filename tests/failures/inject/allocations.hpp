@@ -2,6 +2,8 @@
 #pragma once
 // The program's operator new, which fails on demand and counts what was not deleted yet.
 
+#include <functional>
+
 #include "injector.hpp"
 #include "weir/device.hpp"
 #include "weir/error.hpp"
@@ -18,6 +20,9 @@ class Unharmed {
   static void begin() noexcept;
   static void end() noexcept;
 };
+
+/// Have this thread call `function` at the beginning of its next allocation.
+void at_next_allocation(const std::function<void()>& function) noexcept;
 
 /// Whose allocations fail.
 enum class Whose {
