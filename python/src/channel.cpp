@@ -31,8 +31,9 @@ std::span<const std::byte> payload_of(nb::bytes payload) {
 void send(Channel& channel, const Buffer& buffer, const Stream& stream, nb::bytes payload, bool read_only,
           std::optional<double> timeout) {
   const Buffer mine = buffer.share();  // another thread may close the Python object meanwhile
+  const auto bytes = payload_of(payload);
   attempt_with(Patience(timeout),
-               [&](milliseconds now) { channel.send(mine, stream, payload_of(payload), now, access_of(read_only)); });
+               [&](milliseconds now) { channel.send(mine, stream, bytes, now, access_of(read_only)); });
 }
 
 /// Return another owner of the buffer in a parcel, which may be any object.

@@ -10,11 +10,13 @@
 #include <memory>
 #include <vector>
 
+#include "arguments.hpp"
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "exchange_import.hpp"
 #include "guarded.hpp"
 #include "ordering.hpp"
+#include "owners.hpp"
 #include "weir/current_resource.hpp"
 #include "weir/spi/dlpack.hpp"
 
@@ -62,20 +64,25 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
   try {
     if (prototype->ndim < 0 || (prototype->ndim > 0 && !prototype->shape))
       throw Error(Errc::invalid_argument, "the prototype has no shape");
-    const Device device =
-        device_of({static_cast<std::int32_t>(prototype->device.device_type), prototype->device.device_id});
+    const DlpackDevice asked{static_cast<std::int32_t>(prototype->device.device_type), prototype->device.device_id};
+    const Device device = device_of(asked);
     const DType dtype{prototype->dtype.code, prototype->dtype.bits, prototype->dtype.lanes};
     Layout layout = Layout::compact(dtype, {prototype->shape, prototype->shape + prototype->ndim});
     const Stream stream = work_stream(device);
+    std::optional<WithoutGil> released;  // a resource of Python may be under it, which another thread waits for
+    if (holds_the_gil()) released.emplace();
     Buffer memory = current_resource(device)->allocate(layout.bytes_needed(), stream);
-    *out = Tensor(std::move(memory), std::move(layout)).to_dlpack(stream).release();
+    *out = Tensor(std::move(memory), std::move(layout))
+               .to_dlpack(stream, {.device = DlpackDevice{asked.type, asked.type == kDLCUDA ? asked.id : 0},
+                                   .copy = DlpackCopy::never})
+               .release();
     return 0;
   } catch (const std::bad_alloc& shortage) {
     kind = "MemoryError";
     why = shortage.what();
   } catch (const Error& refused) {
     if (refused.code() == Errc::invalid_argument) kind = "ValueError";
-    if (refused.code() == Errc::unsupported) kind = "BufferError";
+    if (refused.code() == Errc::unsupported || refused.code() == Errc::incompatible) kind = "BufferError";
     why = refused.what();
   } catch (const std::exception& failed) {
     why = failed.what();
@@ -98,7 +105,7 @@ int answer(F&& f) noexcept {
 int export_tensor(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return answer([&] {
-    const Tensor& tensor = *nb::inst_ptr<Tensor>(nb::handle(static_cast<PyObject*>(object)));
+    const Tensor& tensor = instance<Tensor>(static_cast<PyObject*>(object), "object");
     const Buffer& buffer = tensor.buffer();
     const Layout& layout = tensor.layout();
     const DlpackDevice device = spi::dlpack_route(buffer, {}).device;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "arguments.hpp"
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 #include "dlpack_names.hpp"
@@ -161,13 +162,13 @@ nb::object export_object(const T& self, const Arguments& arguments) {
 
 template <class T>
 PyObject* dlpack(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) noexcept {
-  return guarded([&] { return export_object(*nb::inst_ptr<T>(self), parse(values, count, names)); });
+  return guarded([&] { return export_object(instance<T>(self, "self"), parse(values, count, names)); });
 }
 
 template <class T>
 PyObject* dlpack_device_of(PyObject* self, PyObject*) noexcept {
   return guarded([&]() -> nb::object {
-    const DlpackDevice device = dlpack_device(buffer_of(*nb::inst_ptr<T>(self)));
+    const DlpackDevice device = dlpack_device(buffer_of(instance<T>(self, "self")));
     return nb::make_tuple(device.type, device.id);
   });
 }

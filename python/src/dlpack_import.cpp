@@ -33,7 +33,12 @@ Stream stream_for(nb::handle stream, DlpackDevice device) {
 /// Call a method of `object`, with values for the keywords of the tuple `names`.
 nb::object call(nb::handle object, Name method, std::array<PyObject*, 2> values = {}, nb::handle names = {}) {
   const std::array arguments{object.ptr(), values[0], values[1]};
-  PyObject* const result = PyObject_VectorcallMethod(interned(method), arguments.data(), 1, names.ptr());
+  PyObject* result = nullptr;
+  try {
+    result = PyObject_VectorcallMethod(interned(method), arguments.data(), 1, names.ptr());
+  } catch (...) {  // the interpreter has ended, and ends this thread
+    wait_for_the_end_of_the_process();
+  }
   if (!result) throw nb::python_error();
   return nb::steal(result);
 }
@@ -141,7 +146,9 @@ Consumer consumer_for(nb::handle stream, DlpackDevice device) {
   Consumer consumer{stream_for(stream, device), {}, {}};
   if (!is_cuda_memory(device.type)) return consumer;
   consumer.handle = cuda_stream_handle(consumer.stream);
-  if (!consumer.handle) {
+  // The producer knows streams of its own device only.
+  const bool elsewhere = device.type == kDLCUDA && consumer.stream.device().ordinal() != device.id;
+  if (!consumer.handle || elsewhere) {
     consumer.producer_side = stream_for(nb::none(), device);
     consumer.handle = cuda_legacy_stream;
   } else if (*consumer.handle == 0) {

@@ -129,6 +129,8 @@ void set_plain_exception() noexcept {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
     set_exception(PyExc_RuntimeError, e.what());
+  } catch (...) {  // the interpreter has ended, and ends this thread
+    wait_for_the_end_of_the_process();
   }
 }
 

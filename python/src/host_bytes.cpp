@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "arguments.hpp"
 #include "dtype.hpp"
 #include "guarded.hpp"
 #include "integers.hpp"
@@ -96,7 +97,8 @@ void fill(Py_buffer& view, int flags, const Buffer& buffer, const Layout& layout
   std::byte* const data = state->buffer.host_data();
   view.buf = data ? data + layout.byte_offset : nullptr;
   view.itemsize = static_cast<Py_ssize_t>(layout.dtype.bytes());
-  view.len = static_cast<Py_ssize_t>(layout.elements()) * view.itemsize;
+  if (__builtin_mul_overflow(layout.elements(), static_cast<std::size_t>(view.itemsize), &view.len))
+    throw nb::buffer_error("this array has more bytes, with those that it shows again and again, than can be counted");
   view.readonly = state->buffer.is_read_only();
   view.ndim = static_cast<int>(layout.shape.size());
   view.format = (flags & PyBUF_FORMAT) ? state->format.data() : nullptr;
@@ -163,14 +165,14 @@ void raise_lost_interrupt(const void* object) {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   return answer(self, view, [&] {
-    const Buffer& buffer = *nb::inst_ptr<Buffer>(self);
+    const Buffer& buffer = instance<Buffer>(self, "self");
     fill(*view, flags, buffer, Layout::compact(u8, {static_cast<std::int64_t>(buffer.size())}));
   });
 }
 
 int get_tensor(PyObject* self, Py_buffer* view, int flags) noexcept {
   return answer(self, view, [&] {
-    const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
+    const Tensor& tensor = instance<Tensor>(self, "self");
     fill(*view, flags, tensor.buffer(), tensor.layout());
   });
 }

@@ -19,17 +19,6 @@ struct PendingCall {
 
 std::atomic<PendingCall*> pending{nullptr};
 
-/// The stable ABI has no name for this question. Every Python answers it so far; without an answer, calls are made
-/// later. PyGILState_Check() answers yes to everybody once there has been a second interpreter.
-bool holds_the_gil() noexcept {
-  static const auto current = [] {
-    void* const known = dlsym(RTLD_DEFAULT, "PyThreadState_GetUnchecked");  // since 3.13
-    return reinterpret_cast<PyThreadState* (*)()>(known ? known : dlsym(RTLD_DEFAULT, "_PyThreadState_UncheckedGet"));
-  }();
-  PyThreadState* const mine = current ? PyGILState_GetThisThreadState() : nullptr;
-  return mine && current() == mine;
-}
-
 /// Make the call. An exception that is on its way in this thread is kept from it.
 void make_call(void (*function)(void*), void* argument) {
   if (!PyErr_Occurred()) return function(argument);
@@ -38,6 +27,17 @@ void make_call(void (*function)(void*), void* argument) {
 }
 
 }  // namespace
+
+// The stable ABI has no name for this question. Every Python answers it so far; without an answer, calls are made
+// later. PyGILState_Check() answers yes to everybody once there has been a second interpreter.
+bool holds_the_gil() noexcept {
+  static const auto current = [] {
+    void* const known = dlsym(RTLD_DEFAULT, "PyThreadState_GetUnchecked");  // since 3.13
+    return reinterpret_cast<PyThreadState* (*)()>(known ? known : dlsym(RTLD_DEFAULT, "_PyThreadState_UncheckedGet"));
+  }();
+  PyThreadState* const mine = current ? PyGILState_GetThisThreadState() : nullptr;
+  return mine && current() == mine;
+}
 
 void call_with_gil(void (*function)(void*), void* argument) noexcept {
   if (!Py_IsInitialized()) return;

@@ -184,6 +184,10 @@ def test_calls_that_are_handled_without_nanobind(pageable):
         (weir.from_dlpack, (array,), {"stream": 1}, "stream must be a weir.Stream, not int"),
         (weir.Buffer.close, (weir.Buffer.__new__(weir.Buffer),), {}, "self must be a weir.Buffer, not"),
         (weir.Buffer.close, (stream,), {}, "descriptor 'close'"),
+        (memoryview, (weir.Buffer.__new__(weir.Buffer),), {}, "self must be a weir.Buffer, not"),
+        (memoryview, (weir.Tensor.__new__(weir.Tensor),), {}, "self must be a weir.Tensor, not"),
+        (weir.Tensor.__new__(weir.Tensor).__dlpack__, (), {}, "self must be a weir.Tensor, not"),
+        (weir.Buffer.__new__(weir.Buffer).__dlpack_device__, (), {}, "self must be a weir.Buffer, not"),
     ]:
         with pytest.raises(TypeError, match=words):
             call(*arguments, **options)

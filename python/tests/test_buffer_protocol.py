@@ -7,6 +7,7 @@ import itertools
 import struct
 
 import numpy as np
+import capsules
 import pytest
 
 import weir
@@ -43,6 +44,17 @@ def test_a_view_is_over_its_own_bytes_alone(host_memory):
         host_memory.stream.synchronize()
         del view
     assert host_memory.bytes_of(buffer) == b"\5" * 512 + b"\6" * 512 + b"\1" * 1024 + b"\x08" * 2048
+
+
+def test_more_bytes_than_can_be_counted_are_refused():
+    """Each of the elements is the same one. A view of 0 bytes would be copied as one of 2**64."""
+    capsule = np.zeros(1).__dlpack__()
+    struct = capsules.managed(capsule).tensor
+    struct.shape[0], struct.strides[0] = 1 << 61, 0
+    tensor = weir.from_dlpack(capsule)
+    with pytest.raises(BufferError, match="more bytes"):
+        memoryview(tensor)
+    assert memoryview(tensor[:4]).nbytes == 32
 
 
 def test_the_view_owns_the_memory(host_memory):

@@ -48,8 +48,8 @@ class Allocator:
     def install(self):
         """Make PyTorch take all CUDA memory from here. Only before PyTorch has used CUDA; its cache, its statistics
         and its memory snapshots then say nothing. What fails raises RuntimeError with the reason."""
-        _weir._torch_hook_raises(self._names[0])
         _torch().cuda.memory.change_current_allocator(self._pluggable)
+        _weir._torch_hook_raises(self._names[0])
 
     def mem_pool(self):
         """Return the torch.cuda.MemPool over this allocator. PyTorch's cache stands over it, so memory comes in blocks
