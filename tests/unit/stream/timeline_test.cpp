@@ -382,9 +382,12 @@ TEST(StreamState, ThatIsHandedOutMeanwhileTakesAWaitForAnotherBackendAtOnce) {
   };
   s->put(first->wait_op(1));
   waits.get_future().wait();
-  first->finish(1);
   others->put(FakeStream::call([&] { opened.get_future().wait(); }));
-  s->put(others->wait_op(1));  // the watchdog ends it
+  {
+    const Thread puts([&] { s->put(others->wait_op(1)); });  // the watchdog ends it
+    while (s->issued() != 2) std::this_thread::yield();      // until it is held back
+    first->finish(1);
+  }
   EXPECT_EQ(s->log().back(), "wait 1");
   opened.set_value();
   EXPECT_EQ(others->wait_for(1, std::chrono::nanoseconds{-1}), WaitStatus::ready);
