@@ -143,7 +143,9 @@ bool comes_to(const HolderThread& holder, std::size_t connections, std::size_t f
 
 class HoldRefusals : public testing::Test {
  protected:
-  static constexpr ipc::HolderOptions options{.sets = 2, .tensors = 10, .bytes = 5000, .files = 4, .connections = 3};
+  // Patient, so that nobody who should be hung up at once is cut off for saying nothing.
+  static constexpr ipc::HolderOptions options{
+      .sets = 2, .tensors = 10, .bytes = 5000, .files = 4, .connections = 3, .patience = 24h};
   HolderThread holder{options};
   Stream stream{host_device()};
   ResourcePtr resource = host::make_shared_resource();
