@@ -37,6 +37,11 @@ void HostedWait::open() noexcept {
   BlockingFrees::get().end_wait();
 }
 
+bool HostedWait::over() const noexcept {
+  const std::scoped_lock lock(dependences_mutex);
+  return over_;
+}
+
 void HostedWait::end(const std::exception_ptr& error) noexcept {
   std::list<spi::Kept> dependents;  // whose last count may end here, without the lock
   {

@@ -36,6 +36,8 @@ class HostedWait {
   /// Let the device go on. With an error, what was waited for will never come: each stream whose work depends on it is
   /// lost first.
   void end(const std::exception_ptr& error) noexcept;
+  /// Return whether the device goes on already.
+  [[nodiscard]] bool over() const noexcept;
   /// Let the device go on, because the driver refused to wait.
   void cancel() noexcept { end(nullptr); }
 

@@ -329,7 +329,7 @@ void GpuStream::wait_through_host(const spi::WaitOp& op, std::uint64_t value) {
       waiters().run([op, hosted, value, self = spi::Kept(*this)] {
         const weir::detail::ReportsLater later;  // than the end: the user's sink may wait for the device
         const auto error = await(op);
-        if (error && op.for_space) static_cast<GpuStream&>(*self).never_free_from(value);
+        if (error && op.for_space && !hosted->over()) static_cast<GpuStream&>(*self).never_free_from(value);
         hosted->end(error);
       });
     } catch (const std::system_error& error) {
