@@ -97,7 +97,7 @@ struct Holder::State {
   spi::UniqueFd bell;  // rings once stop() was called
   Place place;
   spi::UniqueFd spare = open_spare();  // is closed where there is no other file for a client
-  std::optional<Deadline> accepts_by;  // until then there is no file for any client
+  std::optional<Deadline> accepts_again;  // until then there is no file for any client
   Packet packet;
   Packet outgoing;
   spi::ForkLink link{*this};  // the last member, as ForkLink requires
@@ -120,10 +120,10 @@ struct Holder::State {
             spi::UniqueFd(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
       }
       spare = open_spare();
-      if (!spare) accepts_by = Deadline(rest);  // poll() would not wait otherwise
+      if (!spare) accepts_again = Deadline(rest);  // poll() would not wait otherwise
       return;
     }
-    if (!socket && (errno == ENOBUFS || errno == ENOMEM)) accepts_by = Deadline(rest);
+    if (!socket && (errno == ENOBUFS || errno == ENOMEM)) accepts_again = Deadline(rest);
     if (!socket) return;
     detail::ConnectedSocket client(std::move(socket));
     if (!options.other_users && detail::user_of(client.get()) != ::geteuid()) return;
@@ -205,10 +205,10 @@ struct Holder::State {
 
   bool serve() {
     check_process();
-    if (accepts_by && accepts_by->over()) accepts_by.reset();
-    std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {accepts_by ? -1 : place.socket(), POLLIN, 0}};
+    if (accepts_again && accepts_again->over()) accepts_again.reset();
+    std::vector<pollfd> entries{{bell.get(), POLLIN, 0}, {accepts_again ? -1 : place.socket(), POLLIN, 0}};
     constexpr int pause = 20;  // milliseconds, until there may be room for files on their way
-    int most = accepts_by ? accepts_by->milliseconds() : -1;
+    int most = accepts_again ? accepts_again->milliseconds() : -1;
     {
       const std::scoped_lock lock(mutex);
       for (const Client& client : clients) {

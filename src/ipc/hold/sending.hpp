@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The holder's side of a reader: which set it wants, and how far the set that goes to it has come. A reader that does
-// not read keeps that one set alive.
+// not read keeps that one set alive, for as long as the holder has patience with it.
 
 #include <cstddef>
 #include <cstdint>

@@ -95,14 +95,16 @@ void Host::run() noexcept {
       report({{ready.error, std::generic_category()}, "ipc::Server: epoll_wait", "nobody is served any more"});
       break;
     }
-    if (ready.rung && !ends_.load()) tell_news();
+    if (ready.rung && !ends_.load()) {
+      let_send([](const Visitor& visitor) { return visitor.session().subscribed(); });  // the news
+    }
     for (const epoll_event& event : ready.events) {
       if (ends_.load()) break;
       const int file = static_cast<int>(event.data.u64);
       file == listener_.get() ? accept_some() : answer(file, event.events);
     }
     end_silent();
-    try_jammed();
+    let_send([](const Visitor& visitor) { return visitor.jammed(); });
     if (!accepts_ && channel::Clock::now() >= accepts_again_) watch_listener(true);
   }
   visitors_.clear();
@@ -151,20 +153,13 @@ Host::Visitors::iterator Host::end(Visitors::iterator at) noexcept {
   return next;
 }
 
-// Takes no memory itself, so that no subscriber is left out. Those whom it tells may leave.
-void Host::tell_news() noexcept {
+// Let all visitors of whom `which` is true send what there is for them. Takes no memory itself, so that nobody is left
+// out. Those whom it serves may leave.
+template <class Which>
+void Host::let_send(const Which& which) noexcept {
   for (auto at = visitors_.begin(); at != visitors_.end();) {
     const int file = at->first;
-    if (at->second->session().subscribed()) answer(file, EPOLLOUT);
-    at = visitors_.upper_bound(file);
-  }
-}
-
-// Try to send again what the system had no room for.
-void Host::try_jammed() noexcept {
-  for (auto at = visitors_.begin(); at != visitors_.end();) {
-    const int file = at->first;
-    if (at->second->jammed()) answer(file, EPOLLOUT);
+    if (which(*at->second)) answer(file, EPOLLOUT);
     at = visitors_.upper_bound(file);
   }
 }
@@ -207,9 +202,9 @@ void Host::admit(ConnectedSocket socket) {
     return refuse(Reason::not_allowed,
                   "user " + std::to_string(user) + " may not connect; ServerOptions::users names those who may");
   if (!ledger_.has_room(user, options_.most_clients, options_.users))
-    return refuse(Reason::too_many_clients, "there are " + std::to_string(ledger_.clients()) + " clients already, of " +
-                                                std::to_string(options_.most_clients) +
-                                                "; each user who may connect has a place");
+    return refuse(Reason::too_many_clients,
+                  "there are " + std::to_string(ledger_.clients()) + " clients already; there may be " +
+                      std::to_string(options_.most_clients) + ", and each user who has none yet keeps a place");
   const auto client = ledger_.enter(user);
   const int file = socket.get();
   try {

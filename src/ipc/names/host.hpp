@@ -54,8 +54,8 @@ class Host {
   void end_silent() noexcept;
   Visitors::iterator end(Visitors::iterator at) noexcept;
   void watch_listener(bool wanted) noexcept;
-  void tell_news() noexcept;
-  void try_jammed() noexcept;
+  template <class Which>
+  void let_send(const Which& which) noexcept;
 
   const ipc::ServerOptions options_;
   const std::uint32_t own_user_;
