@@ -99,20 +99,20 @@ TEST_F(Failures, ARefusedSubmitEndsTheStreamAndSaysSoOnce) {
 
 // Memory may have been given to the stream for when these waits are over.
 TEST_F(Failures, ARefusedSubmitDropsNoWait) {
-  const VkSemaphore signalled = app->make_timeline();
-  app->submit(signalled, 0, signalled, 1);  // waits for nothing
+  const VkSemaphore late = app->make_timeline();
   {
     const Stream stream{device()};
     Buffer buffer = make_device_resource(device())->allocate(64, stream);
-    vulkan::wait(stream, signalled, 1);
+    vulkan::wait(stream, late, 1);
     buffer.fill(std::byte{1}, stream);
     next("vkQueueSubmit", VK_ERROR_OUT_OF_DEVICE_MEMORY);
     EXPECT_ERROR(stream.flush(), Errc::device_lost, "vkQueueSubmit");
     EXPECT_EQ(weir::test::take_reports().size(), 1u);
+    app->submit(late, 0, late, 1);
     while (!stream.state().finished(stream.state().issued())) std::this_thread::yield();
     EXPECT_EQ(calls().waits(), 1) << "of the batch that says when the stream is over";
   }
-  app->destroy(signalled);
+  app->destroy(late);
 }
 
 TEST_F(Failures, AnEndThatCannotBeSubmittedIsReported) {
