@@ -36,6 +36,12 @@ class Gpu final : public spi::DeviceState {
   EventPool& events();         ///< of the primary context
   ValueGates& gates();         ///< for streams that wait for what only the host can see
   GpuStream& whole_context();  ///< whose points cover all work of the primary context
+  /// How many of weir's own streams wait on the device for what a peer owes. Beyond `most_followers` they are held
+  /// back, because eight streams that wait, with work behind the wait, stall every other stream of the process, and
+  /// with 32 of them the driver does not even make new ones. The peer's work may depend on those. Further waits at a
+  /// time are those of ValueGates.
+  std::atomic<std::size_t>& followers() noexcept { return followers_; }
+  static constexpr std::size_t most_followers = 7 - ValueGates::count;
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 
@@ -55,6 +61,7 @@ class Gpu final : public spi::DeviceState {
   std::atomic<EventPool*> events_{nullptr};
   std::atomic<ValueGates*> gates_{nullptr};
   std::atomic<GpuStream*> whole_context_{nullptr};
+  std::atomic<std::size_t> followers_{0};
   LentStreams lent_streams_{*this};
   DriverPools pools_{*this};
 };

@@ -27,9 +27,8 @@ void HostedWait::wait() {
 }
 
 void HostedWait::open() noexcept {
-  if (gate_) {
-    gpu_.gates().open(*gate_);
-  } else {
+  if (gate_) gpu_.gates().open(*gate_);
+  {
     const std::scoped_lock lock(mutex_);
     passed_ = true;
     changed_.notify_all();
@@ -61,6 +60,7 @@ void HostedWait::end(const std::exception_ptr& error) noexcept {
       if (found->wait.get() == this) past.splice(past.end(), its.ones_, found);
     }
     its.count_.store(its.ones_.size(), std::memory_order_release);
+    if (its.ones_.empty() && std::exchange(its.counted_, false)) stream.gpu().followers().fetch_sub(1);
   }
   open();
 }
@@ -80,6 +80,17 @@ bool Dependences::depends_on(const HostedWait& wait) const noexcept {
   return std::any_of(ones_.begin(), ones_.end(), [&](const One& one) { return one.wait.get() == &wait; });
 }
 
+std::shared_ptr<HostedWait> Dependences::first_up_to(std::uint64_t value) const noexcept {
+  if (!any()) return nullptr;
+  const std::scoped_lock lock(dependences_mutex);
+  const auto found = std::find_if(ones_.begin(), ones_.end(), [&](const One& one) { return one.from <= value; });
+  return found == ones_.end() ? nullptr : found->wait;
+}
+
+void Dependences::await_up_to(std::uint64_t value) const {
+  while (const auto wait = first_up_to(value)) wait->wait();
+}
+
 Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream& stream) {
   Prepared prepared;
   const std::scoped_lock lock(dependences_mutex);
@@ -91,7 +102,7 @@ Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream&
   return prepared;
 }
 
-std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from) noexcept {
+std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from, GpuStream& stream) noexcept {
   std::exception_ptr error;
   const std::scoped_lock lock(dependences_mutex);
   for (auto at = prepared.ones_.begin(); at != prepared.ones_.end();) {
@@ -104,6 +115,8 @@ std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from) noexc
     wait.dependents_.splice(wait.dependents_.end(), prepared.streams_, prepared.streams_.begin());
   }
   count_.store(ones_.size(), std::memory_order_release);
+  const bool counts = !ones_.empty() && !stream.has_work_from_outside();
+  if (counts && !std::exchange(counted_, true)) stream.gpu().followers().fetch_add(1);
   return error;
 }
 

@@ -31,6 +31,7 @@ class HostedWait {
 
   /// Return the word for which the device waits. Without one, a host function calls `wait`.
   [[nodiscard]] const std::optional<ValueGates::Gate>& gate() const noexcept { return gate_; }
+  /// Block until the device may go on. By then, no stream depends on this any more.
   void wait();
 
   /// Let the device go on. With an error, what was waited for will never come: each stream whose work depends on it is
@@ -80,21 +81,27 @@ class Dependences {
 
   /// Return whether there are any; costs one load.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+  /// Return whether points up to `value` depend on any.
+  [[nodiscard]] bool reach(std::uint64_t value) const noexcept { return first_up_to(value) != nullptr; }
+  /// Block until points up to `value` depend on none.
+  void await_up_to(std::uint64_t value) const;
   /// Prepare a dependence of `stream` on `wait`.
   [[nodiscard]] static Prepared prepare(GpuStream& stream, std::shared_ptr<HostedWait> wait);
   /// Prepare a dependence of `stream` on everything on which these points up to `value` depend. Throws what ended one of
   /// these waits, if its streams are only about to be lost.
   [[nodiscard]] Prepared prepare_up_to(std::uint64_t value, GpuStream& stream);
-  /// Add what was prepared, for `from` and all later values of this stream. Returns the error of a wait that has ended
-  /// with one meanwhile.
-  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from) noexcept;
+  /// Add what was prepared, for `from` and all later values of `stream`, which is this one. Returns the error of a wait
+  /// that has ended with one meanwhile.
+  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from, GpuStream& stream) noexcept;
 
  private:
   friend class HostedWait;
   [[nodiscard]] bool depends_on(const HostedWait& wait) const noexcept;
+  [[nodiscard]] std::shared_ptr<HostedWait> first_up_to(std::uint64_t value) const noexcept;
 
   std::atomic<std::size_t> count_{0};
   std::list<One> ones_;
+  bool counted_ = false;  // among Gpu::followers()
 };
 
 }  // namespace weir::cuda

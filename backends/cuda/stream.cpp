@@ -237,6 +237,7 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
   const EventRef event = event_after(value, complete);
   if (complete) return WaitStatus::ready;
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point was waited for that was never recorded");
+  if (timeout.count() < 0) dependences_.await_up_to(value);  // the driver's own wait takes a whole processor
   const RelaxedCapture relaxed;
   if (timeout.count() < 0) {
     answered(driver().EventSynchronize(event->handle), "cuEventSynchronize");
@@ -273,8 +274,12 @@ void GpuStream::do_store(const spi::StoreOp& op, std::uint64_t /*value*/) {
 
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
 
-bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
-  return other.device().backend == device().backend || foreign();
+// What only gets memory of another stream is held back behind a peer: it is not known as a follower.
+bool GpuStream::waits_natively(const spi::WaitOp& op) const noexcept {
+  if (foreign()) return true;
+  if (op.other->device().backend != device().backend) return false;
+  if (!static_cast<const GpuStream&>(*op.other).dependences_.reach(op.value)) return true;
+  return !op.for_space && (dependences_.any() || gpu().followers().load() < Gpu::most_followers);
 }
 
 // The order of the questions matters. A device that goes on behind a wait that failed does so after the stream is lost,
@@ -298,7 +303,7 @@ void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
 
 // Nothing is behind the wait yet if its other timeline is lost at this moment.
 void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept {
-  if (const auto error = dependences_.add(std::move(prepared), value)) lose_unready(error);
+  if (const auto error = dependences_.add(std::move(prepared), value, *this)) lose_unready(error);
 }
 
 namespace {

@@ -90,7 +90,7 @@ class GpuStream final : public spi::StreamState {
   bool outlives_device() noexcept override;
   bool calls_natively() const noexcept override { return true; }
   bool stores_natively() const noexcept override { return gpu().stores_values(); }
-  bool waits_natively(const spi::StreamState& other) const noexcept override;
+  bool waits_natively(const spi::WaitOp& op) const noexcept override;
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
   void do_close() noexcept override;
   void destroy() noexcept override;

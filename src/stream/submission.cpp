@@ -34,7 +34,7 @@ std::uint64_t StreamState::put(Op op) {
     other.throw_if_lost();
     const bool ours = other.device().backend == device_->backend;
     if (foreign() && ours && !other.wait_submitted(wait->value)) other.throw_if_lost();
-    if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
+    if (waits_natively(*wait) && other.submitted(wait->value)) other.ensure_marked(wait->value);
   }
   std::optional<detail::ReportsLater> later;  // than the turn: the user's sink may call this stream
   if (std::holds_alternative<FreeOp>(op)) later.emplace();
@@ -86,7 +86,7 @@ bool StreamState::must_hold(const Op& op) const noexcept {
     if (foreign()) return false;
     // The value must be marked, not just submitted: it may have been submitted after put() looked, and then nobody has
     // marked it.
-    return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
+    return !waits_natively(*wait) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;
 }

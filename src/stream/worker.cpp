@@ -100,7 +100,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
   if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value, over);
   if (auto* wait = std::get_if<WaitOp>(&op)) {
     StreamState& other = *wait->other;
-    const bool natively = waits_natively(other);
+    const bool natively = waits_natively(*wait);
     if (!wait->for_space) other.device().check_process();  // a driver of the parent can never be asked
     bool passed = false;                                   // although the point is not reached
     // A stream that was handed out meanwhile takes a wait for another backend before that has the point, as in put().

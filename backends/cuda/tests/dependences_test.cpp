@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that wait on the device for streams whose work waits for a peer.
+#include <algorithm>
 #include <chrono>
 #include <list>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "cuda/stream.hpp"
 #include "expect.hpp"
 #include "late_peer.hpp"
+#include "modelled_driver.hpp"
 #include "native.hpp"
 #include "on_report.hpp"
 #include "sink.hpp"
@@ -149,6 +151,69 @@ TEST_F(Dependences, OfManyStreamsTakeNoHostFunction) {
   peer_.gate.open();
   for (const Stream& each : followers) each.synchronize();
   EXPECT_TRUE(called);
+}
+
+// Eight streams that wait on a GPU stall all others, and the peer may need those.
+class DependencesOfMany : public Dependences {
+ protected:
+  void SetUp() override {
+    Dependences::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    for (int i = 0; i < 16; ++i) {
+      followers_.emplace_back(gpu());
+      others_.emplace_back(gpu());
+    }
+    memory_ = cuda::make_device_resource(gpu())->allocate(32, others_.front());
+    others_.front().synchronize();
+    before_ = waits();
+    for (std::size_t i = 0; i < followers_.size(); ++i) {
+      followers_[i].wait(late_->record());
+      memory_.fill(std::byte{1}, i, 1, followers_[i]);
+    }
+  }
+  void TearDown() override {
+    Dependences::TearDown();
+    for (const Stream& each : followers_) EXPECT_NO_THROW(each.synchronize());
+  }
+  /// How often the driver was told to let a stream wait; 0 if it does not count.
+  static std::size_t waits() {
+    const auto calls = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
+    return calls ? calls("cuStreamWaitEvent") : 0;
+  }
+
+  std::size_t before_ = 0;
+  std::vector<Stream> followers_, others_;
+  Buffer memory_;
+};
+
+TEST_F(DependencesOfMany, LetAFewWaitOnTheDeviceAtATime) {
+  if (waits() == 0) GTEST_SKIP() << "real drivers do not count their calls";
+  EXPECT_EQ(waits(), before_ + 3);
+  peer_.gate.open();
+  for (const Stream& each : followers_) each.synchronize();
+  LatePeer next;
+  next.lend();
+  const Buffer got = next.borrower.receive(*late_).buffer;
+  followers_.back().wait(late_->record());
+  EXPECT_EQ(waits(), before_ + 4);
+  next.gate.open();
+}
+
+TEST_F(DependencesOfMany, LetOthersWork) {
+  std::vector<Event> done;
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    memory_.fill(std::byte{2}, 16 + i, 1, others_[i]);
+    done.push_back(others_[i].record());
+  }
+  const auto is_done = [](const Event& each) { return each.done(); };
+  while (std::none_of(done.begin(), done.end(), is_done)) std::this_thread::yield();  // the watchdog ends it
+}
+
+TEST_F(DependencesOfMany, LoseThemTogether) {
+  std::vector<Event> events{late_->record()};
+  for (const Stream& each : followers_) events.push_back(each.record());
+  expect_lost(events);
+  followers_.clear();
 }
 
 TEST_F(Dependences, AreReportedOnceTheDeviceGoesOn) {

@@ -203,7 +203,7 @@ class StreamState {
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);
-  /// Put a native wait for a point of `op.other` on the stream. Called only when `waits_natively(*op.other)`. The
+  /// Put a native wait for a point of `op.other` on the stream. Called only when `waits_natively(op)`. The
   /// driver already has the point, and `ensure_marked` was called for it, except for a foreign stream's wait for
   /// another backend.
   virtual void do_wait(const WaitOp& op, std::uint64_t value);
@@ -226,8 +226,9 @@ class StreamState {
 
   /// Return whether do_call works. If not, a thread of the library runs host functions.
   virtual bool calls_natively() const noexcept { return false; }
-  /// Return whether do_wait works for points of `other`. If not, a thread of the library waits for them.
-  virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
+  /// Return whether do_wait takes `op`. If not, it is held back, and a thread of the library waits on the host. The
+  /// answer may change, and is asked for under the stream's lock.
+  virtual bool waits_natively(const WaitOp& /*op*/) const noexcept { return false; }
   /// Return true for a stream on which others put work natively: it is borrowed, or its native handle was given out.
   /// Then every position is a new value, and nothing is ever held back in software. do_wait gets every wait, but a
   /// point of the stream's own backend only once the driver has that point. `put` blocks until then, because a
