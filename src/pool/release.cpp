@@ -113,7 +113,9 @@ namespace {
 // Wait for the points. What waited for them comes home, also from streams that have no shard.
 void wait_for(const std::vector<spi::Point>& points) noexcept {
   for (const spi::Point& point : points) {
-    (void)detail::thrown_by([&] { (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
+    auto status = WaitStatus::ready;
+    (void)detail::thrown_by([&] { status = point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
+    if (status == WaitStatus::lost) (void)point.stream->await_over(point.value);  // its device may go on
     point.stream->settle();
   }
 }
