@@ -85,13 +85,29 @@ const Entry* find_short(std::string_view name) {
   return bytes > 16 ? nullptr : find({codes[kind], static_cast<std::uint8_t>(8 * bytes), 1});
 }
 
-std::optional<DType> find_one(std::string_view name) {
+/// Find what else DType names and tensors of others may have: "complex32", and "int4" as a lane. Only widths that are
+/// powers of two, so that a slip of the pen stays an error.
+std::optional<DType> find_rare(std::string_view name, unsigned least_bits) {
+  const auto digits = name.find_last_not_of("0123456789") + 1;
+  std::uint8_t bits = 0;
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data() + std::min(digits, name.size()), end, bits);
+  if (read.ec != std::errc() || read.ptr != end || !std::has_single_bit(bits) || bits < least_bits) return std::nullopt;
+  for (const DType& one : {i8, u8, f16, bf16, c64}) {
+    const DType wanted{one.code, bits, 1};
+    const bool whole = one.code == i8.code || one.code == u8.code;
+    if ((whole || bits >= 16) && wanted.to_string() == name) return wanted;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> find_one(std::string_view name, unsigned least_bits) {
   const auto* found = std::ranges::find(table, name, &Entry::name);
   if (found != table.end()) return found->dtype;
   for (const DType& small : small_floats)
     if (name == small.to_string()) return small;
   if (const Entry* known = find_short(name)) return known->dtype;
-  return std::nullopt;
+  return find_rare(name, least_bits);
 }
 
 /// Find the type of several lanes: "float4_e2m1fnx2", or PyTorch's "float4_e2m1fn_x2".
@@ -104,13 +120,13 @@ std::optional<DType> find_lanes(std::string_view name) {
   if (read.ec != std::errc() || read.ptr != end || lanes < 2 || lanes > 65535) return std::nullopt;
   name = name.substr(0, x);
   if (name.ends_with('_')) name.remove_suffix(1);
-  std::optional<DType> one = find_one(name);
+  std::optional<DType> one = find_one(name, 1);
   if (one) one->lanes = static_cast<std::uint16_t>(lanes);
   return one;
 }
 
 std::optional<DType> find_named(std::string_view name) {
-  const std::optional<DType> one = find_one(name);
+  const std::optional<DType> one = find_one(name, 8);  // a single int4 of NumPy fills a byte
   return one ? one : find_lanes(name);
 }
 

@@ -159,7 +159,7 @@ def test_classes_of_other_libraries_are_types(pageable):
 
 def test_names_of_types(pageable):
     buffer = pageable.allocate(24)
-    for name in ("uint8x4", "float4_e2m1fnx2", "float6_e3m2fnx4", "float32x2"):
+    for name in ("uint8x4", "float4_e2m1fnx2", "float6_e3m2fnx4", "float32x2", "complex32", "int4x2", "uint1x8"):
         tensor = buffer.view(name)
         assert tensor.dtype == name and buffer.view(tensor.dtype).dtype == name
     assert buffer.view("float4_e2m1fn_x2").dtype == "float4_e2m1fnx2"  # PyTorch's name
@@ -171,6 +171,7 @@ def test_names_of_types(pageable):
         buffer.view("\ud800")
     with pytest.raises(ValueError, match=r"no element type 'float32\\0x'; there are uint8"):
         buffer.view("float32\0x")
-    for name in ("float4", "float8", "uint8x", "uint8x1", "uint8x65536", "x4", "uint8xx4", "complexx2"):
+    wrong = ("float4", "float8", "uint8x", "uint8x1", "uint8x65536", "x4", "uint8xx4", "complexx2")
+    for name in (*wrong, "int4", "int24", "int256", "complex8"):
         with pytest.raises(ValueError, match=f"no element type '{name}'; there are uint8.*float4_e2m1fn"):
             buffer.view(name)
