@@ -21,8 +21,8 @@ namespace weir::ipc {
 struct ServerOptions {
   /// User ids whose processes may connect. Empty: only the user that this process runs as.
   std::vector<std::uint32_t> users = {};
-  /// Connections, and clients that have left and still hold something; 1 … 4096. As long as one of `users` has no
-  /// client, the further clients of others leave a place free.
+  /// Connections, and clients that have left and still hold something; 1 … 4096. For each of `users` that has no client
+  /// a place is kept, so that there have to be as many, and more if clients subscribe: that takes a second connection.
   std::size_t most_clients = 64;
   std::size_t most_names = 1024;  ///< 1 … 65536
   std::size_t most_name_bytes = 128;  ///< 1 … 255

@@ -64,4 +64,11 @@ std::optional<uid_t> user_of(int socket) noexcept {
   return peer.uid;
 }
 
+std::optional<pid_t> process_of(int socket) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid == 0) return std::nullopt;
+  return peer.pid;
+}
+
 }  // namespace weir::detail

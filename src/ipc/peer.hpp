@@ -31,4 +31,8 @@ namespace weir::detail {
 /// does not say.
 [[nodiscard]] std::optional<uid_t> user_of(int socket) noexcept;
 
+/// Return that process, which for a path is the one that began to listen; nothing if the kernel does not say, or it is
+/// in a namespace that this process does not see.
+[[nodiscard]] std::optional<pid_t> process_of(int socket) noexcept;
+
 }  // namespace weir::detail

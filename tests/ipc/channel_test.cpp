@@ -421,6 +421,10 @@ TEST(ChannelArguments, AreChecked) {
   EXPECT_ERROR((Channel(std::move(socket_pair(SOCK_STREAM).first))), Errc::invalid_argument, "ipc::Channel");
   EXPECT_ERROR((Channel(std::move(Channel::make_sockets().first), {.window = 0})), Errc::invalid_argument,
                "ipc::Channel");
+  auto [mine, theirs] = Channel::make_sockets();
+  EXPECT_ERROR((Channel(mine.duplicate(), {.window = 0})), Errc::invalid_argument, "ipc::Channel");
+  char sent = 0;
+  EXPECT_EQ(::send(theirs.get(), &sent, 1, MSG_NOSIGNAL), 1) << "a copy of a refused socket stays connected";
   auto [here, there] = make_channels();
   const Stream stream(host_device());
   const Buffer buffer = make_resource(host_device(), MemoryKind::shared, {.exportable = true})->allocate(10, stream);

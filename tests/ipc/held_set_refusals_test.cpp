@@ -411,6 +411,36 @@ TEST(HoldPatience, AReaderThatStopsInTheMiddleOfASetIsCutOff) {
   EXPECT_EQ(honest.open(stream, limit).tensors.size(), 10000U);
 }
 
+TEST(HoldPatience, AReaderThatAsksWithoutReadingIsCutOff) {
+  const HolderThread holder({.patience = 1s});
+  const Stream stream(host_device());
+  const auto memory = host::make_shared_resource()->allocate(4096, stream);
+  SetWriter writer(holder.path(), "weights");
+  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
+  (void)writer.commit();
+  const Raw reader(holder.path());
+  reader.send(hello(1, 2, "weights"));
+  ASSERT_EQ(reader.receive().first, 2U);
+  for (std::uint32_t request = 1; holder.stats().connections != 1; ++request) {  // the watchdog ends it
+    reader.send(message(9, request, {0, 0}));
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+// The set comes while the reader does something else.
+TEST(HoldPatience, AnOpenThatEndedForWantOfTimeCanBeRepeatedAtAnyTime) {
+  const HolderThread holder({.patience = 20ms});
+  const Stream stream(host_device());
+  const auto memory = host::make_shared_resource()->allocate(4096, stream);
+  SetReader reader(holder.path(), "weights");
+  EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "in time");
+  SetWriter writer(holder.path(), "weights");
+  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
+  (void)writer.commit();
+  while (holder.stats().connections != 1) std::this_thread::yield();  // the watchdog ends it
+  EXPECT_EQ(reader.open(stream, limit).tensors.size(), 10000U);
+}
+
 TEST(HoldPatience, PartsOfASetAreForgottenAndSentAgain) {
   const HolderThread holder({.patience = 2s});
   const Stream stream(host_device());

@@ -187,6 +187,8 @@ TEST_F(Names, OptionsAreChecked) {
        {ServerOptions{.most_clients = 0}, ServerOptions{.most_names = 0}, ServerOptions{.most_name_bytes = 256},
         ServerOptions{.most_loans = 0}, ServerOptions{.remembered = 0}, ServerOptions{.patience = 0ms}})
     EXPECT_ERROR(Server(path, options), Errc::invalid_argument, "ipc::Server: ");
+  EXPECT_ERROR(Server(path, {.users = {1, 2, 3}, .most_clients = 2}), Errc::invalid_argument, "there are 3 users");
+  EXPECT_NO_THROW(Server(path, {.users = {1, 2, 2, 1}, .most_clients = 2}));
   EXPECT_ERROR(Server(std::string(108, 'x')), Errc::invalid_argument, "1 to 107 bytes");
   EXPECT_ERROR(Server(""), Errc::invalid_argument, "1 to 107 bytes");
   EXPECT_EQ(folder.files(), 0U);

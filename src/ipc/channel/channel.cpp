@@ -36,9 +36,9 @@ struct Channel::State {
 };
 
 Channel::Channel(spi::UniqueFd socket, const ChannelOptions& options) {
-  detail::ConnectedSocket ours(std::move(socket));  // also if this throws: the peer may have sent something
-  check(ours.get(), options);
-  state_ = std::make_shared<State>(detail::channel::make_link(std::move(ours), options.window));
+  spi::StrangerFd taken(std::move(socket));  // the peer may have sent something
+  check(taken.get(), options);               // if this throws, copies of the file stay connected
+  state_ = std::make_shared<State>(detail::channel::make_link(taken.trust(), options.window));
 }
 
 Channel::Channel(Channel&&) noexcept = default;

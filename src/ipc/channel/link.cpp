@@ -151,7 +151,7 @@ ipc::ChannelStats Link::stats() {
   return {lender_.live(), borrower_.held(), arrived_.size(), lender_.told(), borrower_.segments(), peer_};
 }
 
-void Link::refuse_what_came() {
+bool Link::refuse_what_came() {
   check_process();
   Dropped dropped;
   {
@@ -159,6 +159,7 @@ void Link::refuse_what_came() {
     refuse_arrived(dropped);
   }
   pay_debts();
+  return !dropped.arrived.empty();
 }
 
 void Link::ask_who_it_is() noexcept { ask_for_senders(socket_.get(), true); }

@@ -82,8 +82,8 @@ class Link : public std::enable_shared_from_this<Link> {
   using Wanted = std::function<bool(std::span<const std::byte> payload)>;
   /// Buffers that are not wanted are given back before they are opened or waited for.
   [[nodiscard]] ipc::Parcel receive(const Stream& stream, const Deadline& deadline, const Wanted& wanted = {});
-  /// Give back all that has been read and nobody has received.
-  void refuse_what_came();
+  /// Give back all that has been read and nobody has received. Return whether there was any.
+  bool refuse_what_came();
   void close() noexcept;
   [[nodiscard]] ipc::ChannelStats stats();
   /// Read what has come, without waiting for the peer. A thread that waits in a call is waited for, so this is for

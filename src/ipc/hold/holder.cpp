@@ -2,8 +2,10 @@
 // The sockets of a holder: one thread, one poll, one packet of each client in turn.
 #include "weir/holder.hpp"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -44,7 +46,12 @@ struct Client {
       : socket(std::move(from)), session(std::move(with)), acts_by(by) {}
   /// Return whether the holder has patience with it, and not for ever: it has a place or room that others may need.
   [[nodiscard]] bool has_to_act() const noexcept {
-    return !session.greeted() || session.has_begun_a_set() || (session.is_sending_a_set() && !jammed);
+    return !session.greeted() || session.has_begun_a_set() || (session.is_sending_a_set() && !waits_for_others());
+  }
+  /// Return whether it took all that it was sent, and gets no more because of what others do not take.
+  [[nodiscard]] bool waits_for_others() const noexcept {
+    int unread = 0;
+    return jammed && ::ioctl(socket.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
   }
   detail::OwnSocket socket;
   Session<KeptFile> session;
@@ -112,6 +119,12 @@ struct Holder::State {
   }
 
   void accept() {
+    // The file of a client that was dropped may have been closed after the attempt to have the spare one back.
+    if (!spare) spare = open_spare();
+    if (!spare) {
+      accepts_again = Deadline(rest);
+      return;
+    }
     spi::UniqueFd socket(::accept4(place.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == EMFILE || errno == ENFILE)) {  // take the client and drop it, so that it learns of this
       spare.reset();
@@ -157,7 +170,7 @@ struct Holder::State {
       std::vector<KeptFile> kept;
       for (spi::StrangerFd& file : files) kept.emplace_back(std::move(file));
       client.session.receive(bytes, std::move(kept), arrival.files_lost);
-      client.acts_by = Deadline(options.patience);
+      if (!client.session.is_sending_a_set()) client.acts_by = Deadline(options.patience);
       return true;
     } catch (...) {  // it broke the protocol, or there is no memory for what it wants
       return cut_off();
@@ -173,7 +186,7 @@ struct Holder::State {
 
   bool send(Client& client) {
     // It has the time that it may take from the moment at which it can take something.
-    if (client.jammed || !client.session.is_sending_a_set()) client.acts_by = Deadline(options.patience);
+    if (client.waits_for_others() || !client.session.is_sending_a_set()) client.acts_by = Deadline(options.patience);
     try {
       std::vector<const KeptFile*> files;
       client.session.compose(outgoing, files);

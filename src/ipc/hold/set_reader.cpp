@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,7 @@
 #include "ipc/hold/reading.hpp"
 #include "ipc/hold/records.hpp"
 #include "ipc/hold/runs.hpp"
+#include "ipc/peer.hpp"
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
@@ -21,6 +26,9 @@ namespace {
 using namespace detail::hold;
 using detail::channel::Deadline;
 using Arrived = Reading<spi::StrangerFd, HeldMemory>::Arrived;
+
+// Whoever asks again and again for a moment has to get a new connection at some time.
+constexpr std::chrono::milliseconds shortest_greeting{100};
 
 Tensor tensor_of(Record& record, Runs& memory) {
   Buffer part = memory.part(record);
@@ -62,18 +70,47 @@ HeldSet open_set(Arrived set, const Stream& stream, int holder) {
 }  // namespace
 
 struct SetReader::State {
-  State(const std::string& path, const std::string& name, const HoldOptions& options)
-      : connection(path, name, Role::reader, options, Deadline(endless)) {}
+  State(const std::string& at, const std::string& set, const HoldOptions& opts)
+      : path(at), name(set), options(opts), connection(connect(Deadline(endless))) {}
 
+  const std::string path, name;
+  const HoldOptions options;
   detail::Turns turns{"SetReader"};
-  Connection connection;
+  std::unique_ptr<Connection> connection;
   Reading<spi::StrangerFd, HeldMemory> reading;
+  bool interrupted = false;   // the last call ended for want of time
   std::exception_ptr broken;  // why the connection is of no use any more
+
+  [[nodiscard]] std::unique_ptr<Connection> connect(const Deadline& deadline) const {
+    return std::make_unique<Connection>(path, name, Role::reader, options, deadline);
+  }
+
+  /// As `next`. After a call that ended for want of time, nobody takes the set that may come, and the holder has
+  /// patience for a while. If it hung up, it is asked once more.
+  Arrived resume(std::uint64_t newer_than, const Deadline& deadline) {
+    std::exception_ptr gone;
+    const bool before = std::exchange(interrupted, false);
+    try {
+      return next(newer_than, deadline);
+    } catch (const Error& error) {
+      if (error.code() != Errc::peer_gone || !before) throw;
+      gone = std::current_exception();
+    }
+    interrupted = true;  // until there is another connection
+    const Deadline greeting(shortest_greeting);
+    auto again = connect(deadline.endless() || deadline.at() > greeting.at() ? deadline : greeting);
+    const auto holder = detail::process_of(connection->socket());
+    if (!holder || detail::process_of(again->socket()) != holder) std::rethrow_exception(gone);
+    connection = std::move(again);
+    reading = {};
+    interrupted = false;
+    return next(newer_than, deadline);
+  }
 
   Arrived next(std::uint64_t newer_than, const Deadline& deadline) {
     if (const auto question = reading.ask(newer_than)) {
       try {
-        connection.send(encode(*question), {}, deadline);
+        connection->send(encode(*question), {}, deadline);
       } catch (...) {
         reading.unasked();
         throw;
@@ -81,7 +118,7 @@ struct SetReader::State {
     }
     std::vector<spi::StrangerFd> files;
     for (;;) {
-      const Bytes packet = connection.receive(files, deadline);
+      const Bytes packet = connection->receive(files, deadline);
       auto arrived = reading.receive(packet, std::move(files));
       files.clear();
       if (arrived) return std::move(*arrived);
@@ -115,15 +152,18 @@ HeldSet SetReader::open(const Stream& stream, std::chrono::milliseconds timeout,
   if (state_->broken) std::rethrow_exception(state_->broken);
   std::optional<Arrived> set;
   try {
-    set = state_->next(newer_than, deadline);
+    set = state_->resume(newer_than, deadline);
   } catch (const Error& error) {
-    if (error.code() != Errc::timed_out) state_->broken = std::current_exception();
+    if (error.code() == Errc::timed_out)
+      state_->interrupted = true;
+    else
+      state_->broken = std::current_exception();
     throw;
   } catch (...) {  // what had come is lost
     state_->broken = std::current_exception();
     throw;
   }
-  return open_set(std::move(*set), stream, state_->connection.socket());
+  return open_set(std::move(*set), stream, state_->connection->socket());
 }
 
 }  // namespace weir::ipc

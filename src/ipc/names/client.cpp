@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weir/client.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "ipc/channel/link.hpp"
@@ -25,6 +28,12 @@ using detail::channel::Deadline;
 constexpr char asking[] = "ipc::Client: another thread is asking the server";
 
 constexpr std::uint32_t window = 16;  // one is on its way, and those that earlier calls gave up
+
+/// Until the next question to a server that is busy.
+void pause(const Deadline& deadline) {
+  constexpr std::chrono::milliseconds most{20};
+  std::this_thread::sleep_for(deadline.endless() ? most : std::min(most, deadline.left()));
+}
 
 /// Counts what comes in a list, so that a server that lies does not fill this process's memory.
 class Bound {
@@ -83,7 +92,7 @@ struct Client::State {
     link->close();
   }
   [[nodiscard]] Buffer receive(const Listing& listing, const Stream& stream, const Deadline& deadline);
-  void drop_what_came();
+  bool drop_what_came();
 
   const std::string path;
   std::atomic<bool> closed{false};
@@ -100,11 +109,12 @@ Buffer Client::State::receive(const Listing& listing, const Stream& stream, cons
   return std::move(parcel.buffer);
 }
 
-// Make room on the channel.
-void Client::State::drop_what_came() {
+// Make room on the channel. Return whether there was something that took it.
+bool Client::State::drop_what_came() {
   link->look();
-  link->refuse_what_came();
+  const bool dropped = link->refuse_what_came();
   link->check();  // else the server's end of the conversation would be all that the caller hears of
+  return dropped;
 }
 
 Client::Client(const std::string& path, std::chrono::milliseconds timeout)
@@ -145,12 +155,13 @@ Tensor Client::get(std::string_view name, const Stream& stream, std::chrono::mil
     throw Error(Errc::invalid_argument, "ipc::Client::get: '" + std::string(name) + "' is no name of a tensor");
   const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
-  for (;;) {
-    state.drop_what_came();
+  for (bool busy = false;;) {
+    if (!state.drop_what_came() && busy) pause(deadline);  // the server lacks room that is not here
     const auto request = state.talk.requests().next();
     Answer answer = state.talk.ask(GetTensor{request, std::string(name)}, deadline);
-    if (std::holds_alternative<names::Refused>(answer)) {  // the channel was full, and is empty now
+    if (std::holds_alternative<names::Refused>(answer)) {
       deadline.check("the server is busy", "ipc::Client");
+      busy = true;
       continue;
     }
     auto got = as<GotTensor>(std::move(answer));

@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/forks.hpp"
@@ -28,8 +30,14 @@ void check(const char* name, std::size_t value, std::size_t most) {
                                           "; it may be 1 to " + std::to_string(most));
 }
 
-const ServerOptions& checked(const ServerOptions& options) {
+ServerOptions checked(ServerOptions options) {
+  std::ranges::sort(options.users);
+  options.users.erase(std::ranges::unique(options.users).begin(), options.users.end());
   check("most_clients", options.most_clients, 4096);
+  if (options.most_clients < options.users.size())
+    throw Error(Errc::invalid_argument, "ipc::Server: most_clients is " + std::to_string(options.most_clients) +
+                                            ", and there are " + std::to_string(options.users.size()) +
+                                            " users, for each of whom a place is kept; allow more clients");
   check("most_names", options.most_names, 65536);
   check("most_name_bytes", options.most_name_bytes, longest_name);
   check("most_loans", options.most_loans, 65536);
@@ -49,7 +57,7 @@ std::string where(const Buffer& buffer, Access access) {
 struct Server::State {
   State(std::string at, const ServerOptions& options)
       : path(std::move(at)),
-        most_name_bytes(checked(options).most_name_bytes),
+        most_name_bytes(options.most_name_bytes),
         directory(options.most_names, options.remembered),
         host(std::make_unique<Host>(path, options, directory, ledger)) {}
 
@@ -77,7 +85,7 @@ struct Server::State {
 };
 
 Server::Server(const std::string& path, const ServerOptions& options)
-    : state_(std::make_unique<State>(path, options)) {}
+    : state_(std::make_unique<State>(path, checked(options))) {}
 
 Server::Server(Server&&) noexcept = default;
 

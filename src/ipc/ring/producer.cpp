@@ -25,7 +25,7 @@ void Producer::check(const char* operation) const {
   if (closed_) throw Error(Errc::closed, std::string("ipc::RingProducer::") + operation + ": the ring is closed");
 }
 
-std::uint64_t Producer::add(ConnectedSocket socket) {
+std::uint64_t Producer::add(spi::StrangerFd& socket) {
   channel::check_socket("ipc::RingProducer::add_consumer", socket.get());
   std::shared_ptr<channel::Link> link;
   std::uint64_t id = 0;
@@ -40,7 +40,7 @@ std::uint64_t Producer::add(ConnectedSocket socket) {
                       ", each with up to " + std::to_string(options_.per_consumer) + " slots, needs a ring of " +
                       std::to_string(needed) + " slots, and this one has " + std::to_string(options_.slots) +
                       "; make the ring with more slots, or with fewer per consumer");
-    link = channel::make_link(std::move(socket), 1, channel::Borrows::nothing);
+    link = channel::make_link(socket.trust(), 1, channel::Borrows::nothing);
     id = plan_.add(link);
   }
   try {

@@ -25,7 +25,7 @@ class Producer final : public channel::LinkObserver, public std::enable_shared_f
   /// `options` have been checked.
   Producer(MemoryResource& resource, ipc::RingOptions options);
 
-  std::uint64_t add(ConnectedSocket socket);
+  std::uint64_t add(spi::StrangerFd& socket);
   void remove(std::uint64_t id);
   [[nodiscard]] Buffer acquire(const Stream& stream, const channel::Deadline& deadline);
   std::uint64_t publish(std::span<ipc::Parcel> frames, const Stream& stream);

@@ -80,8 +80,8 @@ RingProducer& RingProducer::operator=(RingProducer&&) noexcept = default;
 RingProducer::~RingProducer() = default;
 
 std::uint64_t RingProducer::add_consumer(spi::UniqueFd socket) {
-  detail::ConnectedSocket taken(std::move(socket));  // also if this throws: the peer may have sent something
-  return state_->get().add(std::move(taken));
+  spi::StrangerFd taken(std::move(socket));  // the peer may have sent something
+  return state_->get().add(taken);
 }
 
 void RingProducer::remove_consumer(std::uint64_t id) { state_->get().remove(id); }

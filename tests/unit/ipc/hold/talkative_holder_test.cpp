@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 
 constexpr auto limit = 30s;
 
-/// Takes one connection.
+/// Takes one connection at a time.
 class TalkativeHolder : public testing::Test {
  protected:
   void SetUp() override {
@@ -89,6 +89,30 @@ TEST_F(TalkativeHolder, SetsOfOtherQuestionsEndWithTheTimeLimit) {
   ASSERT_EQ(said.get_future().wait_for(limit), std::future_status::ready);
   EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "all of the set in time");
   EXPECT_EQ(reader.open(stream, limit).epoch, 4U) << "what was asked for is still on its way";
+}
+
+// A holder has no patience for a reader that takes nothing in the middle of a set, and this one was told to come again.
+TEST_F(TalkativeHolder, IsAskedAgainByAReaderWhoseTimeWasOver) {
+  std::promise<void> timed_out, gone;
+  const Thread holder([&] {
+    welcome();
+    std::vector<spi::StrangerFd> files;
+    EXPECT_NE(hear(files), 0U);
+    say(encode(Set{1, 7, 0, 1, false}));
+    timed_out.get_future().wait();
+    hang_up();
+    gone.set_value();
+    welcome();
+    EXPECT_NE(hear(files), 0U);
+    say(encode(Set{1, 8, 0, 0, false}));
+    hang_up();
+  });
+  ipc::SetReader reader(path, "a");
+  EXPECT_ERROR(reader.open(stream, 20ms), Errc::timed_out, "in time");
+  timed_out.set_value();
+  ASSERT_EQ(gone.get_future().wait_for(limit), std::future_status::ready);
+  EXPECT_EQ(reader.open(stream, limit).epoch, 8U);
+  EXPECT_ERROR(reader.open(stream, limit), Errc::peer_gone, "hung up");
 }
 
 // It goes on listening, so its clients need no other holder.

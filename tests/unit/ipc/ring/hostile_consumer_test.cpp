@@ -58,5 +58,22 @@ TEST(RingHostileConsumer, ThatIsRefusedIsNotWaitedFor) {
   while (detail::files_to_close() != 0) detail::settle_closes();
 }
 
+// A caller that keeps a copy of its socket may try again.
+TEST(RingHostileConsumer, ThatIsRefusedStaysConnected) {
+  const auto resource = host::make_shared_resource();
+  ipc::RingProducer ring(resource,
+                         {.slots = 2, .slot_bytes = 16, .policy = ipc::RingPolicy::drop_oldest, .per_consumer = 1});
+  auto sockets = ipc::Channel::make_sockets(), others = ipc::Channel::make_sockets();
+  const auto first = ring.add_consumer(std::move(others.first));
+  EXPECT_ERROR((void)ring.add_consumer(sockets.first.duplicate()), Errc::invalid_argument, "slots");
+  while (detail::files_to_close() != 0) detail::settle_closes();
+  ring.remove_consumer(first);
+  (void)ring.add_consumer(std::move(sockets.first));
+  const Stream stream(host_device());
+  (void)ring.publish(ring.acquire(stream), stream);
+  ipc::RingConsumer consumer(std::move(sockets.second));
+  EXPECT_EQ(consumer.next(stream).buffer.size(), 16U);
+}
+
 }  // namespace
 }  // namespace weir::test
