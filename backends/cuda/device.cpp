@@ -117,6 +117,18 @@ EventPool& Gpu::events() {
   return once(events_, [&] { return new EventPool(context()); });
 }
 
+bool Gpu::add_follower() noexcept {
+  constexpr std::size_t most = 7;
+  static_assert(ValueGates::count < most);
+  const ValueGates* const gates = gates_.load(std::memory_order_acquire);
+  const std::size_t waiting = gates ? gates->in_use() : 0;
+  auto now = followers_.load();
+  while (now + waiting < most) {
+    if (followers_.compare_exchange_weak(now, now + 1)) return true;
+  }
+  return false;
+}
+
 ValueGates& Gpu::gates() {
   return once(gates_, [&] { return new ValueGates(*this); });
 }

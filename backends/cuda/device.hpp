@@ -36,12 +36,12 @@ class Gpu final : public spi::DeviceState {
   EventPool& events();         ///< of the primary context
   ValueGates& gates();         ///< for streams that wait for what only the host can see
   GpuStream& whole_context();  ///< whose points cover all work of the primary context
-  /// How many of weir's own streams wait on the device for what a peer owes. Beyond `most_followers` they are held
-  /// back, because eight streams that wait, with work behind the wait, stall every other stream of the process, and
-  /// with 32 of them the driver does not even make new ones. The peer's work may depend on those. Further waits at a
-  /// time are those of ValueGates.
+  /// Of weir's own streams, those that wait on the device for what a peer owes. With eight streams that wait, and have
+  /// work behind the wait, every other stream of the process stalls, and with 32 the driver does not even make new
+  /// ones. What the peer owes may depend on those. So there are at most seven, with those that wait at `gates`.
   std::atomic<std::size_t>& followers() noexcept { return followers_; }
-  static constexpr std::size_t most_followers = 7 - ValueGates::count;
+  /// Count one more, unless there are as many as there may be.
+  [[nodiscard]] bool add_follower() noexcept;
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 

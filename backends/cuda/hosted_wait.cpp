@@ -26,6 +26,11 @@ void HostedWait::wait() {
   changed_.wait(lock, [&] { return passed_; });
 }
 
+bool HostedWait::wait_for(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [&] { return passed_; });
+}
+
 void HostedWait::open() noexcept {
   if (gate_) gpu_.gates().open(*gate_);
   {
@@ -42,7 +47,7 @@ bool HostedWait::over() const noexcept {
 }
 
 void HostedWait::end(const std::exception_ptr& error) noexcept {
-  std::list<spi::Kept> dependents;  // whose last count may end here, without the lock
+  std::list<Dependent> dependents;  // whose last count may end here, without the lock
   {
     const std::scoped_lock lock(dependences_mutex);
     if (std::exchange(over_, true)) return;
@@ -50,9 +55,9 @@ void HostedWait::end(const std::exception_ptr& error) noexcept {
     dependents.swap(dependents_);
   }
   std::list<Dependences::One> past;
-  for (const spi::Kept& one : dependents) {
-    auto& stream = static_cast<GpuStream&>(*one);
-    if (error) stream.lose_dependent(error);
+  for (const Dependent& one : dependents) {
+    auto& stream = static_cast<GpuStream&>(*one.stream);
+    if (error && !one.for_space) stream.lose_dependent(error);
     Dependences& its = stream.dependences();
     const std::scoped_lock lock(dependences_mutex);
     for (auto at = its.ones_.begin(); at != its.ones_.end();) {
@@ -65,19 +70,20 @@ void HostedWait::end(const std::exception_ptr& error) noexcept {
   open();
 }
 
-void Dependences::Prepared::add(GpuStream& stream, std::shared_ptr<HostedWait> wait) {
-  streams_.emplace_back(stream);
-  ones_.push_back({std::move(wait), 0});
+void Dependences::Prepared::add(GpuStream& stream, std::shared_ptr<HostedWait> wait, bool for_space) {
+  streams_.push_back({spi::Kept(stream), for_space});
+  ones_.push_back({std::move(wait), 0, for_space});
 }
 
 Dependences::Prepared Dependences::prepare(GpuStream& stream, std::shared_ptr<HostedWait> wait) {
   Prepared prepared;
-  prepared.add(stream, std::move(wait));
+  prepared.add(stream, std::move(wait), false);
   return prepared;
 }
 
-bool Dependences::depends_on(const HostedWait& wait) const noexcept {
-  return std::any_of(ones_.begin(), ones_.end(), [&](const One& one) { return one.wait.get() == &wait; });
+bool Dependences::depends_on(const HostedWait& wait, bool for_space) const noexcept {
+  const auto covers = [&](const One& one) { return one.wait.get() == &wait && (for_space || !one.for_space); };
+  return std::any_of(ones_.begin(), ones_.end(), covers);
 }
 
 std::shared_ptr<HostedWait> Dependences::first_up_to(std::uint64_t value) const noexcept {
@@ -87,36 +93,44 @@ std::shared_ptr<HostedWait> Dependences::first_up_to(std::uint64_t value) const 
   return found == ones_.end() ? nullptr : found->wait;
 }
 
-void Dependences::await_up_to(std::uint64_t value) const {
-  while (const auto wait = first_up_to(value)) wait->wait();
+bool Dependences::still_after(std::chrono::milliseconds time, std::uint64_t value) const {
+  while (const auto wait = first_up_to(value)) {
+    if (!wait->wait_for(time)) return true;
+  }
+  return false;
 }
 
-Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream& stream) {
+Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream& stream, bool for_space) {
   Prepared prepared;
   const std::scoped_lock lock(dependences_mutex);
   for (const One& one : ones_) {
     if (one.from > value) continue;
-    if (one.wait->error_) std::rethrow_exception(one.wait->error_);
-    prepared.add(stream, one.wait);
+    const bool space = for_space || one.for_space;
+    if (one.wait->error_ && !space) std::rethrow_exception(one.wait->error_);
+    prepared.add(stream, one.wait, space);
   }
   return prepared;
 }
 
-std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from, GpuStream& stream) noexcept {
+std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from, GpuStream& stream, bool& counted) noexcept {
   std::exception_ptr error;
   const std::scoped_lock lock(dependences_mutex);
   for (auto at = prepared.ones_.begin(); at != prepared.ones_.end();) {
     const auto one = at++;
     HostedWait& wait = *one->wait;
-    if (wait.error_) error = wait.error_;
-    if (wait.over_ || depends_on(wait)) continue;
+    if (wait.error_ && !one->for_space) error = wait.error_;
+    if (wait.over_ || depends_on(wait, one->for_space)) {
+      prepared.streams_.pop_front();
+      continue;
+    }
     one->from = from;
     ones_.splice(ones_.end(), prepared.ones_, one);
     wait.dependents_.splice(wait.dependents_.end(), prepared.streams_, prepared.streams_.begin());
   }
   count_.store(ones_.size(), std::memory_order_release);
-  const bool counts = !ones_.empty() && !stream.has_work_from_outside();
-  if (counts && !std::exchange(counted_, true)) stream.gpu().followers().fetch_add(1);
+  if (ones_.empty() || counted_ || (!counted && stream.has_work_from_outside())) return error;
+  counted_ = true;
+  if (!std::exchange(counted, false)) stream.gpu().followers().fetch_add(1);
   return error;
 }
 

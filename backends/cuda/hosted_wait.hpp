@@ -5,6 +5,7 @@
 // depends on it are lost before.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -23,6 +24,11 @@ class GpuStream;
 
 /// One such wait. It holds the device back from its beginning until `end` or `cancel`, whichever comes first.
 class HostedWait {
+  struct Dependent {
+    spi::Kept stream;
+    bool for_space;
+  };
+
  public:
   explicit HostedWait(Gpu& gpu);
   HostedWait(const HostedWait&) = delete;
@@ -33,6 +39,8 @@ class HostedWait {
   [[nodiscard]] const std::optional<ValueGates::Gate>& gate() const noexcept { return gate_; }
   /// Block until the device may go on. By then, no stream depends on this any more.
   void wait();
+  /// The same for some time. Return whether it may.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds time);
 
   /// Let the device go on. With an error, what was waited for will never come: each stream whose work depends on it is
   /// lost first.
@@ -55,7 +63,7 @@ class HostedWait {
   // With the lists of Dependences, under one lock of all of them:
   bool over_ = false;
   std::exception_ptr error_;
-  std::list<spi::Kept> dependents_;
+  std::list<Dependent> dependents_;
 };
 
 /// The hosted waits on which work of one stream depends: its own waits, and those of streams for which it waits on the
@@ -64,6 +72,7 @@ class Dependences {
   struct One {
     std::shared_ptr<HostedWait> wait;
     std::uint64_t from;  // the first value of the stream that depends on it
+    bool for_space;      // only to get memory: the stream is not lost with it
   };
 
  public:
@@ -74,29 +83,31 @@ class Dependences {
 
    private:
     friend class Dependences;
-    void add(GpuStream& stream, std::shared_ptr<HostedWait> wait);
+    void add(GpuStream& stream, std::shared_ptr<HostedWait> wait, bool for_space);
     std::list<One> ones_;
-    std::list<spi::Kept> streams_;
+    std::list<HostedWait::Dependent> streams_;
   };
 
   /// Return whether there are any; costs one load.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
   /// Return whether points up to `value` depend on any.
   [[nodiscard]] bool reach(std::uint64_t value) const noexcept { return first_up_to(value) != nullptr; }
-  /// Block until points up to `value` depend on none.
-  void await_up_to(std::uint64_t value) const;
+  /// Block until points up to `value` depend on none, or until this much time has passed. Return whether they do.
+  [[nodiscard]] bool still_after(std::chrono::milliseconds time, std::uint64_t value) const;
   /// Prepare a dependence of `stream` on `wait`.
   [[nodiscard]] static Prepared prepare(GpuStream& stream, std::shared_ptr<HostedWait> wait);
-  /// Prepare a dependence of `stream` on everything on which these points up to `value` depend. Throws what ended one of
-  /// these waits, if its streams are only about to be lost.
-  [[nodiscard]] Prepared prepare_up_to(std::uint64_t value, GpuStream& stream);
+  /// Prepare a dependence of `stream` on everything on which these points up to `value` depend. Throws what ended one
+  /// of these waits, if its streams are only about to be lost, unless it is `for_space`.
+  [[nodiscard]] Prepared prepare_up_to(std::uint64_t value, GpuStream& stream, bool for_space);
   /// Add what was prepared, for `from` and all later values of `stream`, which is this one. Returns the error of a wait
-  /// that has ended with one meanwhile.
-  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from, GpuStream& stream) noexcept;
+  /// that has ended with one meanwhile. With `counted`, the stream is among Gpu::followers(); that is taken over unless
+  /// it depends on nothing.
+  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from, GpuStream& stream,
+                                       bool& counted) noexcept;
 
  private:
   friend class HostedWait;
-  [[nodiscard]] bool depends_on(const HostedWait& wait) const noexcept;
+  [[nodiscard]] bool depends_on(const HostedWait& wait, bool for_space) const noexcept;
   [[nodiscard]] std::shared_ptr<HostedWait> first_up_to(std::uint64_t value) const noexcept;
 
   std::atomic<std::size_t> count_{0};

@@ -237,9 +237,15 @@ WaitStatus GpuStream::do_wait_host(std::uint64_t value, std::chrono::nanoseconds
   const EventRef event = event_after(value, complete);
   if (complete) return WaitStatus::ready;
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point was waited for that was never recorded");
-  if (timeout.count() < 0) dependences_.await_up_to(value);  // the driver's own wait takes a whole processor
   const RelaxedCapture relaxed;
   if (timeout.count() < 0) {
+    // While a peer is late, wait for it, and not in the driver, which takes a whole processor. The device may end
+    // first.
+    constexpr std::chrono::milliseconds slice{16};
+    while (dependences_.still_after(slice, value)) {
+      const auto state = driver().EventQuery(event->handle);
+      if (state != CUDA_ERROR_NOT_READY) answered(state, "cuEventQuery");
+    }
     answered(driver().EventSynchronize(event->handle), "cuEventSynchronize");
     return WaitStatus::ready;
   }
@@ -274,23 +280,31 @@ void GpuStream::do_store(const spi::StoreOp& op, std::uint64_t /*value*/) {
 
 void GpuStream::do_call(std::function<void()>& function, std::uint64_t /*value*/) { launch(function); }
 
-// What only gets memory of another stream is held back behind a peer: it is not known as a follower.
-bool GpuStream::waits_natively(const spi::WaitOp& op) const noexcept {
-  if (foreign()) return true;
-  if (op.other->device().backend != device().backend) return false;
-  if (!static_cast<const GpuStream&>(*op.other).dependences_.reach(op.value)) return true;
-  return !op.for_space && (dependences_.any() || gpu().followers().load() < Gpu::most_followers);
+bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
+  return other.device().backend == device().backend || foreign();
+}
+
+bool GpuStream::may_wait_now(const spi::WaitOp& op) noexcept {
+  if (foreign() || !static_cast<GpuStream&>(*op.other).dependences_.reach(op.value) || dependences_.any()) return true;
+  return has_place_ = gpu().add_follower();
 }
 
 // The order of the questions matters. A device that goes on behind a wait that failed does so after the stream is lost,
 // and a stream that depends on such a wait depends on it until it is lost.
 void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
   if (op.other->device().backend != device().backend) return wait_through_host(op, value);
+  struct Place {
+    ~Place() {
+      if (counted) gpu.followers().fetch_sub(1);
+    }
+    Gpu& gpu;
+    bool counted;
+  } place{gpu(), std::exchange(has_place_, false)};
   auto& other = static_cast<GpuStream&>(*op.other);
   bool complete = false;
   const EventRef event = other.event_after(op.value, complete);
-  const bool depends = !op.for_space && other.dependences_.any();
-  auto prepared = depends ? other.dependences_.prepare_up_to(op.value, *this) : Dependences::Prepared();
+  const bool depends = other.dependences_.any();
+  auto prepared = depends ? other.dependences_.prepare_up_to(op.value, *this, op.for_space) : Dependences::Prepared();
   if (!op.for_space && !other.known_reached(op.value)) other.throw_if_lost();
   if (complete) return;
   if (!event) throw Error(Errc::device_lost, device().describe() + ": a point is waited for that was never recorded");
@@ -298,12 +312,12 @@ void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
     const Turn turn(*this);
     check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
   }
-  if (depends) depend_on(std::move(prepared), value);
+  if (depends) depend_on(std::move(prepared), value, place.counted);
 }
 
 // Nothing is behind the wait yet if its other timeline is lost at this moment.
-void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept {
-  if (const auto error = dependences_.add(std::move(prepared), value, *this)) lose_unready(error);
+void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value, bool& counted) noexcept {
+  if (const auto error = dependences_.add(std::move(prepared), value, *this, counted)) lose_unready(error);
 }
 
 namespace {
@@ -348,7 +362,8 @@ void GpuStream::wait_through_host(const spi::WaitOp& op, std::uint64_t value) {
       std::function<void()> wait = [hosted] { hosted->wait(); };
       launch(wait);
     }
-    depend_on(std::move(prepared), value);
+    bool counted = false;
+    depend_on(std::move(prepared), value, counted);
   } catch (...) {
     hosted->cancel();
     throw;

@@ -90,7 +90,8 @@ class GpuStream final : public spi::StreamState {
   bool outlives_device() noexcept override;
   bool calls_natively() const noexcept override { return true; }
   bool stores_natively() const noexcept override { return gpu().stores_values(); }
-  bool waits_natively(const spi::WaitOp& op) const noexcept override;
+  bool waits_natively(const spi::StreamState& other) const noexcept override;
+  bool may_wait_now(const spi::WaitOp& op) noexcept override;
   bool foreign() const noexcept override { return foreign_.load(std::memory_order_acquire); }
   void do_close() noexcept override;
   void destroy() noexcept override;
@@ -122,7 +123,7 @@ class GpuStream final : public spi::StreamState {
   void launch(std::function<void()>& function);
   void wait_through_host(const spi::WaitOp& op, std::uint64_t value);
   /// Depend on waits that were put on the stream as the operation `value`.
-  void depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept;
+  void depend_on(Dependences::Prepared prepared, std::uint64_t value, bool& counted) noexcept;
   /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if on this one.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
@@ -152,6 +153,7 @@ class GpuStream final : public spi::StreamState {
   bool green_ = false;  // uses a part of the device's processors; its memory is the primary context's
   SideStreams sides_;   // where run_on() has put work
   Dependences dependences_;
+  bool has_place_ = false;  // among Gpu::followers(), for the next wait; guarded by the turn
   std::unique_ptr<AppStream> app_;
 
   friend class StreamRegistry;

@@ -73,8 +73,8 @@ BatchedStream::~BatchedStream() {
   logical_.add_stream(-1);  // last, because from now on the device may end
 }
 
-bool BatchedStream::waits_natively(const spi::WaitOp& op) const noexcept {
-  const auto* waitable = dynamic_cast<const Waitable*>(op.other.get());
+bool BatchedStream::waits_natively(const spi::StreamState& other) const noexcept {
+  const auto* waitable = dynamic_cast<const Waitable*>(&other);
   return waitable && &waitable->logical() == &logical_;
 }
 

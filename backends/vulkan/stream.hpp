@@ -79,7 +79,7 @@ class BatchedStream final : public Waitable {
   void do_wait(const spi::WaitOp& op, std::uint64_t value) override;
   void do_mark(std::uint64_t value) override;
   void do_flush() override;
-  bool waits_natively(const spi::WaitOp& op) const noexcept override;
+  bool waits_natively(const spi::StreamState& other) const noexcept override;
 
   /// One range that commands of the open batch touch.
   struct Access {

@@ -151,7 +151,7 @@ class PoolResource final : public Pool {
   ResourcePtr handle_or_none() noexcept;
   void release_idle(ResourcePtr keep) noexcept;
   void release_closed(const ResourcePtr& keep) noexcept;
-  void release_soon(const ResourcePtr& keep);
+  void release_soon(const ResourcePtr& keep) noexcept;
   void release_after(std::vector<spi::Point> points, const ResourcePtr& keep);
   void release_now(const ResourcePtr& keep) noexcept;
   [[nodiscard]] bool begin_release() noexcept;

@@ -113,9 +113,7 @@ namespace {
 // Wait for the points. What waited for them comes home, also from streams that have no shard.
 void wait_for(const std::vector<spi::Point>& points) noexcept {
   for (const spi::Point& point : points) {
-    auto status = WaitStatus::ready;
-    (void)detail::thrown_by([&] { status = point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
-    if (status == WaitStatus::lost) (void)point.stream->await_over(point.value);  // its device may go on
+    (void)detail::thrown_by([&] { (void)point.stream->wait_for(point.value, std::chrono::nanoseconds{-1}); });
     point.stream->settle();
   }
 }
@@ -208,8 +206,9 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
   }
 }
 
-// Give back on the library's thread what others have closed. Only one such release stands in the queue.
-void PoolResource::release_soon(const ResourcePtr& keep) {
+// Give back on the library's thread what others have closed, or with the next close. Only one such release stands in
+// the queue.
+void PoolResource::release_soon(const ResourcePtr& keep) noexcept {
   Lock lock(mutex_);
   releasing_ = false;
   if (std::exchange(release_comes_, true)) return;
@@ -225,7 +224,6 @@ void PoolResource::release_soon(const ResourcePtr& keep) {
   } catch (const std::exception&) {
     lock.lock();
     release_comes_ = false;
-    throw;
   }
 }
 

@@ -104,9 +104,14 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     std::shared_ptr<ReleaseState> last;
     Lock lock(state.mutex);
     state.doing_all = sync::this_thread();
-    while (state.ready.first) state.do_one(lock);
-    state.posted = false;
+    const auto newest = state.issued;
+    while (state.ready.first && state.ready.first->number_ <= newest) state.do_one(lock);
     state.doing_all = 0;
+    if (state.ready.first) {  // they come one after the other, and the thread has other things to do
+      lock.unlock();
+      return Watcher::get().post(state);
+    }
+    state.posted = false;
     last = std::move(state.self);
     lock.unlock();
   }

@@ -34,7 +34,7 @@ std::uint64_t StreamState::put(Op op) {
     other.throw_if_lost();
     const bool ours = other.device().backend == device_->backend;
     if (foreign() && ours && !other.wait_submitted(wait->value)) other.throw_if_lost();
-    if (waits_natively(*wait) && other.submitted(wait->value)) other.ensure_marked(wait->value);
+    if (waits_natively(other) && other.submitted(wait->value)) other.ensure_marked(wait->value);
   }
   std::optional<detail::ReportsLater> later;  // than the turn: the user's sink may call this stream
   if (std::holds_alternative<FreeOp>(op)) later.emplace();
@@ -48,15 +48,18 @@ std::uint64_t StreamState::put(Op op) {
         throw Error(Errc::closed,
                     "stream " + std::to_string(id_) + " on " + device_->describe() + " has no handle any more");
       }
-      const auto value = issued_.load(std::memory_order_relaxed) + 1;
-      issued_.store(value, std::memory_order_release);
-      lock.unlock();
-      const auto refused = detail::thrown_by([&] { submit(op, value); });
-      lock.lock();
-      detail::atomic_max(submitted_, value);
-      end_turn(lock);
-      if (refused) std::rethrow_exception(refused);
-      return value;
+      const auto* const wait = std::get_if<WaitOp>(&op);
+      if (!wait || may_wait_now(*wait)) {
+        const auto value = issued_.load(std::memory_order_relaxed) + 1;
+        issued_.store(value, std::memory_order_release);
+        lock.unlock();
+        const auto refused = detail::thrown_by([&] { submit(op, value); });
+        lock.lock();
+        detail::atomic_max(submitted_, value);
+        end_turn(lock);
+        if (refused) std::rethrow_exception(refused);
+        return value;
+      }
     }
     end_turn(lock);
     throw_if_lost();
@@ -86,7 +89,7 @@ bool StreamState::must_hold(const Op& op) const noexcept {
     if (foreign()) return false;
     // The value must be marked, not just submitted: it may have been submitted after put() looked, and then nobody has
     // marked it.
-    return !waits_natively(*wait) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
+    return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;
 }

@@ -123,8 +123,12 @@ void Watcher::run() noexcept {
   running_ = false;
 }
 
+// Run the jobs that are there. Those that come meanwhile run after the next look, however many there are.
 void Watcher::run_jobs(Lock& lock) noexcept {
-  while (spi::Job* const job = first_job_) {
+  const spi::Job* const newest = last_job_;
+  for (bool more = newest; more;) {
+    spi::Job* const job = first_job_;
+    more = job != newest;
     first_job_ = job->next_job;
     if (!first_job_) last_job_ = nullptr;
     lock.unlock();

@@ -98,33 +98,50 @@ void StreamState::until_possible(const Action& action) {
 // Called on the worker, without the turn. All waits that must happen on the host happen here.
 void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& over) {
   if (auto* call = std::get_if<CallOp>(&op); call && !calls_natively()) return run_call(*call, value, over);
-  if (auto* wait = std::get_if<WaitOp>(&op)) {
-    StreamState& other = *wait->other;
-    const bool natively = waits_natively(*wait);
-    if (!wait->for_space) other.device().check_process();  // a driver of the parent can never be asked
-    bool passed = false;                                   // although the point is not reached
-    // A stream that was handed out meanwhile takes a wait for another backend before that has the point, as in put().
-    const bool at_once = natively && other.device().backend != device_->backend;
-    until_possible([&] {
-      if (at_once) return;
-      const bool alive = natively ? other.wait_submitted(wait->value)
-                                  : other.wait_for(wait->value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
-      passed = !alive && wait->for_space && other.await_over(wait->value);
-      if (!alive && !passed) other.throw_if_lost();
-      if (natively && !passed) other.ensure_marked(wait->value);
-    });
-    if (!natively || passed || other.reached(wait->value)) {
+  const auto* const wait = std::get_if<WaitOp>(&op);
+  bool natively = wait && waits_natively(*wait->other);
+  for (;;) {
+    if (wait && (await_point(*wait, natively) || !natively || wait->other->reached(wait->value))) {
       const Lock lock(mutex_);
       detail::atomic_max(submitted_, value);
       end_first(over);
       changed_.notify_all();
       return;
     }
+    if (submit_in_turn(op, value, over)) return;
+    natively = false;
   }
+}
+
+// Block until the driver has the point, or, not `natively`, until it is reached. Return whether a wait for space is
+// over although its point will never be reached.
+bool StreamState::await_point(const WaitOp& wait, bool natively) {
+  StreamState& other = *wait.other;
+  if (!wait.for_space) other.device().check_process();  // a driver of the parent can never be asked
+  // A stream that was handed out meanwhile takes a wait for another backend before that has the point, as in put().
+  if (natively && other.device().backend != device_->backend) return false;
+  bool passed = false;
+  until_possible([&] {
+    const bool alive = natively ? other.wait_submitted(wait.value)
+                                : other.wait_for(wait.value, std::chrono::nanoseconds{-1}) == WaitStatus::ready;
+    passed = !alive && wait.for_space && other.await_over(wait.value);
+    if (!alive && !passed) other.throw_if_lost();
+    if (natively && !passed) other.ensure_marked(wait.value);
+  });
+  return passed;
+}
+
+// Return false for a wait that the driver must not have now.
+bool StreamState::submit_in_turn(Op& op, std::uint64_t value, std::list<Pending>& over) {
   const detail::ReportsLater later;  // than the turn: the user's sink may call this stream
   Lock lock(mutex_);
   take_turn(lock);
-  if (lost()) return end_turn(lock);  // it became lost meanwhile, and what `op` names may be gone
+  const auto* const wait = std::get_if<WaitOp>(&op);
+  const bool is_lost = lost();  // it became lost meanwhile, and what `op` names may be gone
+  if (is_lost || (wait && !may_wait_now(*wait))) {
+    end_turn(lock);
+    return is_lost;
+  }
   lock.unlock();
   const auto refused = detail::thrown_by([&] { submit(op, value); });
   const bool newly_lost = refused && become_lost(refused);  // before anybody can mark beyond the refused operation
@@ -136,6 +153,7 @@ void StreamState::submit_held(Op& op, std::uint64_t value, std::list<Pending>& o
   end_turn(lock);
   lock.unlock();
   if (newly_lost) report_lost();
+  return true;
 }
 
 void StreamState::run_call(CallOp& op, std::uint64_t value, std::list<Pending>& over) {

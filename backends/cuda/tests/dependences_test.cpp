@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that wait on the device for streams whose work waits for a peer.
-#include <algorithm>
 #include <chrono>
+#include <future>
 #include <list>
 #include <optional>
 #include <thread>
@@ -21,37 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Dependences : public CudaTest {
+class Dependences : public BehindALatePeer {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    late_ = cuda::borrow(gpu(), native_.emplace().get());
-    peer_.lend();
-    got_ = peer_.borrower.receive(*late_).buffer;
-  }
-  void TearDown() override {
-    peer_.gate.open();
-    got_.close();
-    late_.reset();
-  }
-  /// Of which each stream is lost, and its peer's point, and nothing else.
-  void expect_lost(const std::vector<Event>& events) {
-    const std::size_t lost = events.size() + 1;
-    peer_.die();
-    for (const Event& each : events) {
-      EXPECT_EQ(each.wait(10s), WaitStatus::lost);
-      EXPECT_FALSE(each.done());
-    }
-    EXPECT_EQ(test::await_reports(lost).size(), lost);
-  }
-
   static bool exist(const Stream& stream) { return static_cast<cuda::GpuStream&>(stream.state()).dependences().any(); }
-
-  std::optional<NativeStream> native_;
-  LatePeer peer_;
-  std::optional<Stream> late_;
-  Buffer got_;
 };
 
 TEST_F(Dependences, LetACallerForkAndJoinWhileThePeerIsLate) {
@@ -153,67 +125,19 @@ TEST_F(Dependences, OfManyStreamsTakeNoHostFunction) {
   EXPECT_TRUE(called);
 }
 
-// Eight streams that wait on a GPU stall all others, and the peer may need those.
-class DependencesOfMany : public Dependences {
- protected:
-  void SetUp() override {
-    Dependences::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    for (int i = 0; i < 16; ++i) {
-      followers_.emplace_back(gpu());
-      others_.emplace_back(gpu());
-    }
-    memory_ = cuda::make_device_resource(gpu())->allocate(32, others_.front());
-    others_.front().synchronize();
-    before_ = waits();
-    for (std::size_t i = 0; i < followers_.size(); ++i) {
-      followers_[i].wait(late_->record());
-      memory_.fill(std::byte{1}, i, 1, followers_[i]);
-    }
-  }
-  void TearDown() override {
-    Dependences::TearDown();
-    for (const Stream& each : followers_) EXPECT_NO_THROW(each.synchronize());
-  }
-  /// How often the driver was told to let a stream wait; 0 if it does not count.
-  static std::size_t waits() {
-    const auto calls = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
-    return calls ? calls("cuStreamWaitEvent") : 0;
-  }
-
-  std::size_t before_ = 0;
-  std::vector<Stream> followers_, others_;
-  Buffer memory_;
-};
-
-TEST_F(DependencesOfMany, LetAFewWaitOnTheDeviceAtATime) {
-  if (waits() == 0) GTEST_SKIP() << "real drivers do not count their calls";
-  EXPECT_EQ(waits(), before_ + 3);
-  peer_.gate.open();
-  for (const Stream& each : followers_) each.synchronize();
-  LatePeer next;
-  next.lend();
-  const Buffer got = next.borrower.receive(*late_).buffer;
-  followers_.back().wait(late_->record());
-  EXPECT_EQ(waits(), before_ + 4);
-  next.gate.open();
-}
-
-TEST_F(DependencesOfMany, LetOthersWork) {
-  std::vector<Event> done;
-  for (std::size_t i = 0; i < others_.size(); ++i) {
-    memory_.fill(std::byte{2}, 16 + i, 1, others_[i]);
-    done.push_back(others_[i].record());
-  }
-  const auto is_done = [](const Event& each) { return each.done(); };
-  while (std::none_of(done.begin(), done.end(), is_done)) std::this_thread::yield();  // the watchdog ends it
-}
-
-TEST_F(DependencesOfMany, LoseThemTogether) {
-  std::vector<Event> events{late_->record()};
-  for (const Stream& each : followers_) events.push_back(each.record());
-  expect_lost(events);
-  followers_.clear();
+// For the device is asked while the peer is late.
+TEST_F(Dependences, EndWithTheDevice) {
+  const auto fault = reinterpret_cast<void (*)(int, int)>(test::find_in_model("fake_cuda_fault"));
+  const auto mend = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));
+  if (!fault || !mend) GTEST_SKIP() << "a real device faults in FaultOfAKernel, and not with a chosen error";
+  const Stream own(gpu());
+  own.wait(late_->record());
+  auto waiting = std::async(std::launch::async, [reached = own.record()] { return reached.wait(-1ms); });
+  std::this_thread::sleep_for(20ms);  // long enough to begin to wait
+  fault(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(waiting.get(), WaitStatus::lost);
+  mend("", 0, 0);
+  EXPECT_GE(test::await_reports(1).size(), 1U);
 }
 
 TEST_F(Dependences, AreReportedOnceTheDeviceGoesOn) {

@@ -5,9 +5,15 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "gate.hpp"
+#include "native.hpp"
+#include "sink.hpp"
 #include "weir/channel.hpp"
 #include "weir/host.hpp"
 
@@ -25,6 +31,39 @@ struct LatePeer {
   const Stream late{host_device()};
   test::Gate gate;
   const Buffer lent = host::make_shared_resource()->allocate(64, late);
+};
+
+/// A borrowed stream whose work waits for such a peer.
+class BehindALatePeer : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    late_ = cuda::borrow(gpu(), native_.emplace().get());
+    peer_.lend();
+    got_ = peer_.borrower.receive(*late_).buffer;
+  }
+  void TearDown() override {
+    peer_.gate.open();
+    got_.close();
+    late_.reset();
+  }
+  /// Of which each stream is lost, and its peer's point, and nothing else.
+  void expect_lost(const std::vector<Event>& events) {
+    using namespace std::chrono_literals;
+    const std::size_t lost = events.size() + 1;
+    peer_.die();
+    for (const Event& each : events) {
+      EXPECT_EQ(each.wait(10s), WaitStatus::lost);
+      EXPECT_FALSE(each.done());
+    }
+    EXPECT_EQ(test::await_reports(lost).size(), lost);
+  }
+
+  std::optional<NativeStream> native_;
+  LatePeer peer_;
+  std::optional<Stream> late_;
+  Buffer got_;
 };
 
 }  // namespace weir::cuda_test

@@ -203,7 +203,7 @@ class StreamState {
   /// Put a native host function on the stream. Called only when `calls_natively()`. Must not block. Takes `function`
   /// over only on success.
   virtual void do_call(std::function<void()>& function, std::uint64_t value);
-  /// Put a native wait for a point of `op.other` on the stream. Called only when `waits_natively(op)`. The
+  /// Put a native wait for a point of `op.other` on the stream. Called only when `waits_natively(*op.other)`. The
   /// driver already has the point, and `ensure_marked` was called for it, except for a foreign stream's wait for
   /// another backend.
   virtual void do_wait(const WaitOp& op, std::uint64_t value);
@@ -226,9 +226,11 @@ class StreamState {
 
   /// Return whether do_call works. If not, a thread of the library runs host functions.
   virtual bool calls_natively() const noexcept { return false; }
-  /// Return whether do_wait takes `op`. If not, it is held back, and a thread of the library waits on the host. The
-  /// answer may change, and is asked for under the stream's lock.
-  virtual bool waits_natively(const WaitOp& /*op*/) const noexcept { return false; }
+  /// Return whether do_wait works for points of `other`. If not, a thread of the library waits for them.
+  virtual bool waits_natively(const StreamState& /*other*/) const noexcept { return false; }
+  /// Return whether do_wait may be called for `op` now, or it is held back, and a thread of the library waits. One
+  /// thread at a time is in here or in a function of the first group. Unless it returns false, do_wait comes next.
+  virtual bool may_wait_now(const WaitOp& /*op*/) noexcept { return true; }
   /// Return true for a stream on which others put work natively: it is borrowed, or its native handle was given out.
   /// Then every position is a new value, and nothing is ever held back in software. do_wait gets every wait, but a
   /// point of the stream's own backend only once the driver has that point. `put` blocks until then, because a
@@ -300,6 +302,8 @@ class StreamState {
   void work() noexcept;
   void end_first(std::list<Pending>& over) noexcept;
   void submit_held(Op& op, std::uint64_t value, std::list<Pending>& over);
+  [[nodiscard]] bool await_point(const WaitOp& wait, bool natively);
+  [[nodiscard]] bool submit_in_turn(Op& op, std::uint64_t value, std::list<Pending>& over);
   void run_call(CallOp& op, std::uint64_t value, std::list<Pending>& over);
 
   // attachments.cpp

@@ -47,23 +47,6 @@ TEST(AskingStreams, CoversNothingThatIsClosedAfterIt) {
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
 
-TEST(AskingStreams, TrimWaitsForTheDeviceOfALostOne) {
-  constexpr int later = 30;
-  const auto pool = one_page();
-  auto* fake = new test::FakeStream;
-  const Stream lost{spi::Ref<spi::StreamState>::adopt(fake)};
-  Buffer used = pool->allocate(4096, lost);
-  (void)fake->put(test::FakeStream::fill());
-  used.close();
-  fake->behaviour.on_poll = [fake, asked = 0]() mutable {
-    if (++asked == later) fake->finish(100);
-  };
-  fake->become_unready();
-  EXPECT_EQ(test::take_reports().size(), 1U);
-  EXPECT_EQ(pool->trim(0), 4096U);
-  fake->finish(100);
-}
-
 // It ended before its last point could be marked. The watchdog ends a request that waits for it.
 TEST(AskingStreams, NobodyWaitsForMemoryThatIsNeverFree) {
   const auto pool = make_pool(make_resource(host_device()),

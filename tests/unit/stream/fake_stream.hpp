@@ -140,9 +140,9 @@ class FakeStream final : public spi::StreamState {
 
   bool calls_natively() const noexcept override { return behaviour.calls_natively; }
   bool stores_natively() const noexcept override { return behaviour.stores_natively; }
-  bool waits_natively(const spi::WaitOp& op) const noexcept override {
+  bool waits_natively(const spi::StreamState& other) const noexcept override {
     if (behaviour.on_waits_natively) behaviour.on_waits_natively();
-    [[maybe_unused]] const volatile auto id = op.other->id();  // real ones look at it, too
+    [[maybe_unused]] const volatile auto id = other.id();  // real ones look at it, too
     return behaviour.waits_natively;
   }
   bool foreign() const noexcept override { return behaviour.foreign; }

@@ -452,7 +452,7 @@ class Boasting final : public spi::StreamState {
   std::uint64_t do_poll() override { return 0; }
   WaitStatus do_wait_host(std::uint64_t, std::chrono::nanoseconds) override { return WaitStatus::ready; }
   bool calls_natively() const noexcept override { return true; }
-  bool waits_natively(const spi::WaitOp&) const noexcept override { return true; }
+  bool waits_natively(const StreamState&) const noexcept override { return true; }
   bool stores_natively() const noexcept override { return true; }
 };
 
