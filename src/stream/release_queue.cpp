@@ -300,9 +300,12 @@ void ReleaseQueue::drain(ReleaseState& state) {
       const auto value = oldest->value_;
       lock.unlock();
       std::exception_ptr refused;
+      bool untold = false;  // it is lost, and nobody can be asked about what its device still does
       if (at) {
-        refused = thrown_by([&] { (void)at->wait_for(value, std::chrono::nanoseconds{-1}); });
+        auto status = WaitStatus::ready;
+        refused = thrown_by([&] { status = at->wait_for(value, std::chrono::nanoseconds{-1}); });
         at->settle();
+        untold = status == WaitStatus::lost && !at->is_marked(value);
         at = {};
       }
       lock.lock();
@@ -311,6 +314,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
         continue;
       }
       if (refused && round >= most_refusals) std::rethrow_exception(refused);
+      if (untold && round >= most_refusals) return;
       lock.unlock();  // another thread has it in hand, or its timeline is lost but still has work running
       sync::pause(round++);
       lock.lock();

@@ -5,6 +5,7 @@
 // already knows, and owns the queue of what waits for its points. The back half (the do_ functions, one class per
 // backend) talks to the driver.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -134,6 +135,10 @@ class StreamState {
 
   /// Return whether the driver has `value` already.
   bool submitted(std::uint64_t value) const noexcept { return submitted_.load(std::memory_order_acquire) >= value; }
+  /// Return whether a point covers everything up to `value` that the driver has.
+  bool is_marked(std::uint64_t value) const noexcept {
+    return marked_.load(std::memory_order_acquire) >= std::min(value, submitted_.load(std::memory_order_acquire));
+  }
   /// Block until the driver has `value`. Returns false when the timeline is lost.
   bool wait_submitted(std::uint64_t value);
   /// Make sure that the driver can observe a point that covers `value`, and that this point is flushed. `value` must

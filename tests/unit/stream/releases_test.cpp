@@ -80,6 +80,21 @@ TEST_F(Releases, AreDoneAfterTheLastUse) {
   EXPECT_TRUE(freed);
 }
 
+// Such as one that was captured after it was lost. Whoever captures may be the one who waits.
+TEST_F(Releases, OnALostStreamThatNobodyCanAskAreNotWaitedFor) {
+  fake->put(FakeStream::fill());
+  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  fake->become_unready();
+  EXPECT_EQ(take_reports().size(), 1U);
+  release();
+  resource->trim(0);
+  EXPECT_FALSE(freed);
+  fake->behaviour.on_mark = nullptr;
+  fake->finish(1);
+  resource->trim(0);
+  EXPECT_TRUE(freed);
+}
+
 TEST_F(Releases, AreDoneByTheLibraryWhenNobodyAsks) {
   fake->put(FakeStream::fill());
   release();
