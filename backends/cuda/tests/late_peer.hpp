@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "cuda/stream.hpp"
 #include "gate.hpp"
 #include "native.hpp"
 #include "sink.hpp"
@@ -45,6 +47,9 @@ class BehindALatePeer : public CudaTest {
   }
   void TearDown() override {
     peer_.gate.open();
+    if (!late_) return;
+    const auto& depends = static_cast<cuda::GpuStream&>(late_->state()).dependences();
+    while (depends.any()) std::this_thread::yield();  // else the peer could end before it has said that it is done
     got_.close();
     late_.reset();
   }
