@@ -394,14 +394,20 @@ TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
   EXPECT_EQ(reader.receive().first, 10U);
 }
 
-// More than a socket takes goes to it, and what it does not take lives until it does.
-TEST(HoldPatience, AReaderThatStopsInTheMiddleOfASetIsCutOff) {
-  const HolderThread holder({.patience = 100ms});
-  const Stream stream(host_device());
+// Make a set "weights" of 10 000 tensors, which is more than a socket takes.
+SetWriter commit_much(const HolderThread& holder, const Stream& stream) {
   const auto memory = host::make_shared_resource()->allocate(4096, stream);
   SetWriter writer(holder.path(), "weights");
   for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
   (void)writer.commit();
+  return writer;
+}
+
+// What it does not take lives until it does.
+TEST(HoldPatience, AReaderThatStopsInTheMiddleOfASetIsCutOff) {
+  const HolderThread holder({.patience = 100ms});
+  const Stream stream(host_device());
+  const SetWriter writer = commit_much(holder, stream);
   const Raw reader(holder.path());
   reader.send(hello(1, 2, "weights"));
   ASSERT_EQ(reader.receive().first, 2U);
@@ -414,10 +420,7 @@ TEST(HoldPatience, AReaderThatStopsInTheMiddleOfASetIsCutOff) {
 TEST(HoldPatience, AReaderThatAsksWithoutReadingIsCutOff) {
   const HolderThread holder({.patience = 1s});
   const Stream stream(host_device());
-  const auto memory = host::make_shared_resource()->allocate(4096, stream);
-  SetWriter writer(holder.path(), "weights");
-  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
-  (void)writer.commit();
+  const SetWriter writer = commit_much(holder, stream);
   const Raw reader(holder.path());
   reader.send(hello(1, 2, "weights"));
   ASSERT_EQ(reader.receive().first, 2U);
@@ -431,12 +434,9 @@ TEST(HoldPatience, AReaderThatAsksWithoutReadingIsCutOff) {
 TEST(HoldPatience, AnOpenThatEndedForWantOfTimeCanBeRepeatedAtAnyTime) {
   const HolderThread holder({.patience = 20ms});
   const Stream stream(host_device());
-  const auto memory = host::make_shared_resource()->allocate(4096, stream);
   SetReader reader(holder.path(), "weights");
   EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "in time");
-  SetWriter writer(holder.path(), "weights");
-  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
-  (void)writer.commit();
+  const SetWriter writer = commit_much(holder, stream);
   while (holder.stats().connections != 1) std::this_thread::yield();  // the watchdog ends it
   EXPECT_EQ(reader.open(stream, limit).tensors.size(), 10000U);
 }

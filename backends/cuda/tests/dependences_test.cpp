@@ -125,7 +125,7 @@ TEST_F(Dependences, OfManyStreamsTakeNoHostFunction) {
   EXPECT_TRUE(called);
 }
 
-// For the device is asked while the peer is late.
+// The device is asked while the peer is late.
 TEST_F(Dependences, EndWithTheDevice) {
   const auto fault = reinterpret_cast<void (*)(int, int)>(test::find_in_model("fake_cuda_fault"));
   const auto mend = reinterpret_cast<void (*)(const char*, int, int)>(test::find_in_model("fake_cuda_fail"));

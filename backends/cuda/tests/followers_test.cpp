@@ -3,7 +3,6 @@
 // those.
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <thread>
 #include <vector>
 
