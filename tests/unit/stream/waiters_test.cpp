@@ -11,6 +11,7 @@
 
 #include "sink.hpp"
 #include "stream/fake_stream.hpp"
+#include "stream/watcher.hpp"
 #include "threads.hpp"
 #include "weir/spi/points.hpp"
 
@@ -266,6 +267,43 @@ TEST_F(Waiting, IsLookedAfterByTheLibrary) {
   while (!called) std::this_thread::yield();
   owner = {};
   while (!*gone) std::this_thread::yield();  // the library lets go of it
+}
+
+/// Hands itself over to the library's thread again, until a flag is set or it has come round too often since
+/// it counts.
+struct Recurring : spi::Job {
+  static constexpr int most_rounds = 100'000;
+
+  static void go(spi::Job& job) noexcept {
+    auto& self = static_cast<Recurring&>(job);
+    if (self.counts) ++self.rounds;
+    if (!self.flag && self.rounds < most_rounds) return detail::Watcher::get().post(self);
+    self.over = true;
+  }
+  std::atomic<bool> counts{false}, flag{false}, over{false};
+  int rounds = 0;
+};
+
+TEST_F(Waiting, IsLookedAfterHoweverManyJobsCome) {
+  put(1);
+  Recurring jobs;
+  jobs.run = &Recurring::go;
+  struct Flag : spi::Waiter {
+    std::atomic<bool>* to;
+  } flag;
+  flag.to = &jobs.flag;
+  const auto passed = [](spi::Waiter& waiter, spi::InHand& /*others*/) noexcept {
+    *static_cast<Flag&>(waiter).to = true;
+  };
+  detail::Watcher::get().post(jobs);
+  EXPECT_TRUE(fake->after(1, flag, passed, true));
+  fake->finish(1);
+  jobs.counts = true;
+  while (!jobs.over) std::this_thread::yield();
+  EXPECT_LT(jobs.rounds, Recurring::most_rounds);
+  while (!jobs.flag) std::this_thread::yield();
+  owner = {};
+  while (!*gone) std::this_thread::yield();
 }
 
 // Ending while others begin: everything is called once, whoever looks.
