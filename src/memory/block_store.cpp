@@ -63,14 +63,15 @@ void BlockStore::trim() noexcept {
 }
 
 spi::Block& BlockStore::take(MemoryResource& resource, const Stream& stream) {
+  spi::StreamState& home = stream.state();
   const std::scoped_lock lock(mutex_);
   if (!free_) free_ = new Stored;
   Stored* block = std::exchange(free_, static_cast<Stored*>(free_->next));
   if (out_++ == 0) self_ = resource.shared_from_this();
   block->store = this;
   block->resource = &resource;
-  block->stream = &stream.state();
-  block->stream->retain_memory();
+  block->stream = &home;
+  home.retain_memory();
   block->owners.store(1, std::memory_order_relaxed);
   block->next = nullptr;
   return *block;

@@ -211,8 +211,9 @@ void PoolResource::release_closed(const ResourcePtr& keep) noexcept {
 void PoolResource::release_soon(const ResourcePtr& keep) noexcept {
   Lock lock(mutex_);
   releasing_ = false;
-  if (std::exchange(release_comes_, true)) return;
+  const bool comes = std::exchange(release_comes_, true);
   lock.unlock();
+  if (comes) return detail::Watcher::get().try_again();  // there may have been no thread for that release
   try {
     detail::run_soon(release_queue_, [this, keep] {
       {

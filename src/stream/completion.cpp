@@ -80,17 +80,18 @@ bool StreamState::try_mark() {
   return true;
 }
 
-bool StreamState::finished(std::uint64_t value) noexcept {
+bool StreamState::finished(std::uint64_t value, bool& refused) noexcept {
   if (device_->inherited) return true;  // its work runs in the parent, on the parent's memory
   value = std::max(value, inherited_);  // covers what the parent's threads had put and not recorded yet
   if (reached(value)) return true;
   if (!lost()) return false;
   if (orphaned_.load(std::memory_order_relaxed)) resume();
-  bool sealed = false, goes_on = false;
+  bool sealed = false, forgotten = false, goes_on = false;
   {  // an operation that is being submitted now, or a host function that is running, may become the last to run
     const Lock lock(mutex_);
     if (inside_ || calling_ || waits_for_space(value)) return false;
     sealed = sealed_;
+    forgotten = forgotten_;
     goes_on = goes_on_;
   }
   // Work that the driver never got cannot run. Work that it got may still run, although nobody may add to it.
@@ -99,12 +100,17 @@ bool StreamState::finished(std::uint64_t value) noexcept {
   try {
     if (marked_.load(std::memory_order_acquire) < last) {
       if (sealed && !goes_on) return says_gone(error_) && !outlives_device();  // nothing more than this will be known
-      if (sealed || !try_mark()) return false;
+      if (sealed || !try_mark()) {
+        refused = forgotten;
+        return false;
+      }
     }
     detail::atomic_max(over_, do_poll());  // which may be work whose input never came
   } catch (const Error& error) {
-    return error.code() == Errc::device_lost && !outlives_device();  // any other error leaves it unknown
+    refused = error.code() != Errc::device_lost;
+    return !refused && !outlives_device();
   } catch (...) {
+    refused = true;
     return false;
   }
   return known_over(last);

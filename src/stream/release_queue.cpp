@@ -139,7 +139,15 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
   };
   void find_timelines(std::uint64_t newest, std::uint64_t after, Asked& found) noexcept;
   bool settle(bool waits) noexcept;
+  /// Lost timelines about which nobody can be asked, each from some value on.
+  struct Untold {
+    static constexpr std::size_t most = 64;
+    spi::Kept timelines[most];
+    std::uint64_t from[most];
+    std::size_t count = 0;
+  };
   [[nodiscard]] const Release* first_awaited() const noexcept;
+  [[nodiscard]] const Release* first_awaited(const Untold& but) const noexcept;
 
   // For a forked child: a release that another thread of the parent had in hand continues in the parent only.
   void leak_what_others_held() noexcept {
@@ -191,6 +199,19 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
 const Release* ReleaseState::first_awaited() const noexcept {
   const Release* one = waiting.first;
   while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;
+  return one;
+}
+
+// Leaves out those that stand at one of these timelines, too.
+const Release* ReleaseState::first_awaited(const Untold& but) const noexcept {
+  const auto is_untold = [&](const Release& release) {
+    for (std::size_t i = 0; i < but.count; ++i) {
+      if (release.at_ == &*but.timelines[i] && release.value_ >= but.from[i]) return true;
+    }
+    return false;
+  };
+  const Release* one = first_awaited();
+  while (one && one->at_ && (one->at_->never_known(one->value_) || is_untold(*one))) one = one->next_;
   return one;
 }
 
@@ -287,11 +308,12 @@ void ReleaseQueue::drain() {
 void ReleaseQueue::drain(ReleaseState& state) {
   constexpr unsigned most_refusals = 80;
   if (releasing()) return;
-  spi::Kept at;  // destroyed after the lock, because the timeline may end with it
+  ReleaseState::Untold untold;  // destroyed after the lock, as is `at`, because a timeline may end with it
+  spi::Kept at;
   ReleaseState::Lock lock(state.mutex);
   const auto last = state.issued;
   for (unsigned round = 0;;) {
-    const Release* const oldest = state.first_awaited();
+    const Release* const oldest = state.first_awaited(untold);
     if (state.ready.first) {
       state.do_one(lock);
     } else if (oldest && oldest->number_ <= last) {
@@ -300,23 +322,28 @@ void ReleaseQueue::drain(ReleaseState& state) {
       const auto value = oldest->value_;
       lock.unlock();
       std::exception_ptr refused;
-      bool untold = false;  // it is lost, and nobody can be asked about what its device still does
+      bool is_untold = false;
       if (at) {
         auto status = WaitStatus::ready;
         refused = thrown_by([&] { status = at->wait_for(value, std::chrono::nanoseconds{-1}); });
         at->settle();
-        untold = status == WaitStatus::lost && !at->is_marked(value);
-        at = {};
+        if (status == WaitStatus::lost) (void)at->finished(value, is_untold);
       }
       lock.lock();
-      if (const Release* const now = state.first_awaited(); !now || now->number_ != number) {
+      const Release* const now = state.first_awaited(untold);
+      const bool stands = now && now->number_ == number;
+      if (stands && refused && round >= most_refusals) std::rethrow_exception(refused);
+      if (stands && is_untold && round >= most_refusals) {
+        if (untold.count == ReleaseState::Untold::most) return;
+        untold.from[untold.count] = value;
+        untold.timelines[untold.count++] = std::move(at);
         round = 0;
         continue;
       }
-      if (refused && round >= most_refusals) std::rethrow_exception(refused);
-      if (untold && round >= most_refusals) return;
       lock.unlock();  // another thread has it in hand, or its timeline is lost but still has work running
-      sync::pause(round++);
+      at = {};
+      if (stands) sync::pause(round);
+      round = stands ? round + 1 : 0;
       lock.lock();
     } else if (state.does_any_up_to(last)) {
       state.changed.wait(lock);

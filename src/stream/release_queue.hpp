@@ -61,8 +61,9 @@ class ReleaseQueue {
   // When a release calls the following functions, they return at once, because they would wait for that release itself.
 
   /// Wait until all releases that were added before this call are done, and run those that are ready. Does not wait for
-  /// a release whose point can never be observed. Throws the driver's error when the driver cannot be asked for want of
-  /// memory; the library's thread then continues with the releases.
+  /// a release whose point can never be observed, nor for one on a lost timeline about which nobody can be asked.
+  /// Throws the driver's error when the driver cannot be asked for want of memory; the library's thread then continues
+  /// with the releases.
   void drain();
   /// Run the releases whose points have passed, and wait for those that other threads are running. Return true when
   /// there were any.

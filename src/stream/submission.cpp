@@ -86,9 +86,9 @@ std::uint64_t StreamState::hold(Op&& op) {
 bool StreamState::must_hold(const Op& op) const noexcept {
   if (std::holds_alternative<CallOp>(op)) return !calls_natively();
   if (const auto* wait = std::get_if<WaitOp>(&op)) {
-    if (foreign()) return false;
+    if (foreign() && wait->other->device().backend != device_->backend) return false;
     // The value must be marked, not just submitted: it may have been submitted after put() looked, and then nobody has
-    // marked it.
+    // marked it. Or the native stream was given out after put() looked, and then nobody has waited for it.
     return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;

@@ -99,7 +99,13 @@ class StreamState {
   bool known_reached(std::uint64_t value) const noexcept { return reached_.load(std::memory_order_acquire) >= value; }
   /// Return whether nothing up to `value` can touch memory any more: `value` is complete, or the timeline is lost and
   /// the work that the driver had of it is over. Never blocks. Memory may be reused only then.
-  bool finished(std::uint64_t value) noexcept;
+  bool finished(std::uint64_t value) noexcept {
+    bool refused = false;
+    return finished(value, refused);
+  }
+  /// The same. Sets `refused` if the timeline is lost, and nobody can be asked at this moment what is over: while
+  /// somebody captures the stream, for want of memory, or because all handles of it are gone.
+  bool finished(std::uint64_t value, bool& refused) noexcept;
   /// Block until `finished(value)`. Returns false when nobody will ever know.
   bool await_over(std::uint64_t value) noexcept;
   /// Block until `value` is complete; a negative timeout means no limit. Throws when the driver could not be asked;

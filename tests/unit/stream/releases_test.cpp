@@ -95,6 +95,44 @@ TEST_F(Releases, OnALostStreamThatNobodyCanAskAreNotWaitedFor) {
   EXPECT_TRUE(freed);
 }
 
+TEST_F(Releases, OnALostStreamThatNobodyCanAskHoldUpNoOthers) {
+  auto* const fine = new FakeStream;
+  const Stream owner{spi::Ref<spi::StreamState>::adopt(fine)};
+  std::atomic<int> done{0};
+  fake->put(FakeStream::fill());
+  fine->put(FakeStream::fill());
+  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  fine->behaviour.on_wait = [&] { fine->finish(1); };
+  fake->become_unready();
+  EXPECT_EQ(take_reports().size(), 1U);
+  for (const auto& each : {point(1), point(1), {{spi::Kept(*fine), 1}}})
+    detail::run_after(queue, each, [&] { ++done; });
+  queue.drain();
+  EXPECT_EQ(done, 1);
+  fake->behaviour.on_mark = nullptr;
+  fake->finish(1);
+  queue.drain();
+  EXPECT_EQ(done, 3);
+}
+
+TEST_F(Releases, OnALostStreamBehindAnotherAreWaitedFor) {
+  auto* const other = new FakeStream;
+  const Stream owner{spi::Ref<spi::StreamState>::adopt(other)};
+  std::atomic<bool> done{false};
+  other->put(FakeStream::fill());
+  fake->put(FakeStream::fill());
+  fake->put(other->space_op(1));  // held back
+  fake->finish(1);
+  fake->become_unready();
+  EXPECT_EQ(take_reports().size(), 1U);
+  detail::run_after(queue, point(2), [&] { done = true; });
+  auto draining = std::async(std::launch::async, [&] { queue.drain(); });
+  EXPECT_EQ(draining.wait_for(100ms), std::future_status::timeout);
+  other->finish(1);
+  draining.get();
+  EXPECT_TRUE(done);
+}
+
 TEST_F(Releases, AreDoneByTheLibraryWhenNobodyAsks) {
   fake->put(FakeStream::fill());
   release();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "expect.hpp"
 #include "sink.hpp"
@@ -119,6 +120,26 @@ TEST(StreamState, NativeWaitsAreMarkedBeforeAlsoWhenTheirPointIsSubmittedMeanwhi
   s->await_lines(1);
   EXPECT_EQ(other->log(), (Lines{"fill 2", "mark 2", "flush"}));
   EXPECT_EQ(s->log(), Lines{"wait 2"});
+}
+
+TEST(StreamState, GivenOutWhileAWaitIsPutTakesItWhenItsPointIsSubmitted) {
+  const Fake gate, other;
+  gate->put(FakeStream::fill());
+  other->put(gate->wait_op(1));
+  bool asked = false;
+  Fake s({.waits_natively = true});
+  s->behaviour.on_waits_natively = [&] {
+    if (std::exchange(asked, true)) return;
+    s->behaviour.foreign = true;
+  };
+  {
+    const Thread waits([&] { s->put(other->wait_op(1)); });
+    while (s->issued() == 0) std::this_thread::yield();
+    EXPECT_FALSE(s->submitted(1));
+    gate->finish(1);
+  }
+  EXPECT_TRUE(other->submitted(1));
+  EXPECT_EQ(s->log(), Lines{"wait 1"});
 }
 
 TEST(StreamState, WaitsForThePastPutNothing) {
