@@ -118,12 +118,9 @@ EventPool& Gpu::events() {
 }
 
 bool Gpu::add_follower() noexcept {
-  constexpr std::size_t most = 7;
-  static_assert(ValueGates::count < most);
-  const ValueGates* const gates = gates_.load(std::memory_order_acquire);
-  const std::size_t waiting = gates ? gates->in_use() : 0;
+  constexpr std::size_t most = 7 - ValueGates::count;
   auto now = followers_.load();
-  while (now + waiting < most) {
+  while (now < most) {
     if (followers_.compare_exchange_weak(now, now + 1)) return true;
   }
   return false;

@@ -38,10 +38,11 @@ class Gpu final : public spi::DeviceState {
   GpuStream& whole_context();  ///< whose points cover all work of the primary context
   /// Of weir's own streams, those that wait on the device for what a peer owes. With eight streams that wait, and have
   /// work behind the wait, every other stream of the process stalls, and with 32 the driver does not even make new
-  /// ones. What the peer owes may depend on those. So there are at most seven, with those that wait at `gates`.
-  std::atomic<std::size_t>& followers() noexcept { return followers_; }
+  /// ones. What the peer owes may depend on those. So there are at most seven, with those that may wait at `gates`.
+  [[nodiscard]] std::size_t followers() const noexcept { return followers_; }
   /// Count one more, unless there are as many as there may be.
   [[nodiscard]] bool add_follower() noexcept;
+  void end_follower() noexcept { --followers_; }
   LentStreams& lent_streams() noexcept { return lent_streams_; }
   DriverPools& pools() noexcept { return pools_; }
 

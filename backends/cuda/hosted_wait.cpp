@@ -62,10 +62,11 @@ void HostedWait::end(const std::exception_ptr& error) noexcept {
     const std::scoped_lock lock(dependences_mutex);
     for (auto at = its.ones_.begin(); at != its.ones_.end();) {
       const auto found = at++;
-      if (found->wait.get() == this) past.splice(past.end(), its.ones_, found);
+      // Where it depends in both ways, the other one is still to come, and the stream is lost before that ends.
+      if (found->wait.get() == this && found->for_space == one.for_space) past.splice(past.end(), its.ones_, found);
     }
     its.count_.store(its.ones_.size(), std::memory_order_release);
-    if (its.ones_.empty() && std::exchange(its.counted_, false)) stream.gpu().followers().fetch_sub(1);
+    its.leave_place(stream.gpu());
   }
   open();
 }
@@ -112,7 +113,24 @@ Dependences::Prepared Dependences::prepare_up_to(std::uint64_t value, GpuStream&
   return prepared;
 }
 
-std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from, GpuStream& stream, bool& counted) noexcept {
+bool Dependences::take_place(Gpu& gpu) noexcept {
+  const std::scoped_lock lock(dependences_mutex);
+  if (!counted_ && !gpu.add_follower()) return false;
+  return counted_ = holds_place_ = true;
+}
+
+void Dependences::let_go_of_place(Gpu& gpu) noexcept {
+  const std::scoped_lock lock(dependences_mutex);
+  holds_place_ = false;
+  leave_place(gpu);
+}
+
+// Needs the lock.
+void Dependences::leave_place(Gpu& gpu) noexcept {
+  if (ones_.empty() && !holds_place_ && std::exchange(counted_, false)) gpu.end_follower();
+}
+
+std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from) noexcept {
   std::exception_ptr error;
   const std::scoped_lock lock(dependences_mutex);
   for (auto at = prepared.ones_.begin(); at != prepared.ones_.end();) {
@@ -128,9 +146,6 @@ std::exception_ptr Dependences::add(Prepared prepared, std::uint64_t from, GpuSt
     wait.dependents_.splice(wait.dependents_.end(), prepared.streams_, prepared.streams_.begin());
   }
   count_.store(ones_.size(), std::memory_order_release);
-  if (ones_.empty() || counted_ || (!counted && stream.has_work_from_outside())) return error;
-  counted_ = true;
-  if (!std::exchange(counted, false)) stream.gpu().followers().fetch_add(1);
   return error;
 }
 

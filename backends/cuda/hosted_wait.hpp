@@ -100,19 +100,24 @@ class Dependences {
   /// of these waits, if its streams are only about to be lost, unless it is `for_space`.
   [[nodiscard]] Prepared prepare_up_to(std::uint64_t value, GpuStream& stream, bool for_space);
   /// Add what was prepared, for `from` and all later values of `stream`, which is this one. Returns the error of a wait
-  /// that has ended with one meanwhile. With `counted`, the stream is among Gpu::followers(); that is taken over unless
-  /// it depends on nothing.
-  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from, GpuStream& stream,
-                                       bool& counted) noexcept;
+  /// that has ended with one meanwhile.
+  [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from) noexcept;
+
+  /// See to it that this stream is among Gpu::followers() until let_go_of_place(), and then until it depends on
+  /// nothing. Return false when there are as many as there may be.
+  [[nodiscard]] bool take_place(Gpu& gpu) noexcept;
+  void let_go_of_place(Gpu& gpu) noexcept;
 
  private:
   friend class HostedWait;
   [[nodiscard]] bool depends_on(const HostedWait& wait, bool for_space) const noexcept;
   [[nodiscard]] std::shared_ptr<HostedWait> first_up_to(std::uint64_t value) const noexcept;
+  void leave_place(Gpu& gpu) noexcept;
 
   std::atomic<std::size_t> count_{0};
   std::list<One> ones_;
-  bool counted_ = false;  // among Gpu::followers()
+  bool counted_ = false;      // among Gpu::followers()
+  bool holds_place_ = false;  // even if nothing is in the list
 };
 
 }  // namespace weir::cuda

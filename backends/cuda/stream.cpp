@@ -285,8 +285,8 @@ bool GpuStream::waits_natively(const spi::StreamState& other) const noexcept {
 }
 
 bool GpuStream::may_wait_now(const spi::WaitOp& op) noexcept {
-  if (foreign() || !static_cast<GpuStream&>(*op.other).dependences_.reach(op.value) || dependences_.any()) return true;
-  return has_place_ = gpu().add_follower();
+  if (foreign() || !static_cast<GpuStream&>(*op.other).dependences_.reach(op.value)) return true;
+  return has_place_ = dependences_.take_place(gpu());
 }
 
 // The order of the questions matters. A device that goes on behind a wait that failed does so after the stream is lost,
@@ -295,11 +295,11 @@ void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
   if (op.other->device().backend != device().backend) return wait_through_host(op, value);
   struct Place {
     ~Place() {
-      if (counted) gpu.followers().fetch_sub(1);
+      if (held) stream.dependences_.let_go_of_place(stream.gpu());
     }
-    Gpu& gpu;
-    bool counted;
-  } place{gpu(), std::exchange(has_place_, false)};
+    GpuStream& stream;
+    bool held;
+  } place{*this, std::exchange(has_place_, false)};
   auto& other = static_cast<GpuStream&>(*op.other);
   bool complete = false;
   const EventRef event = other.event_after(op.value, complete);
@@ -312,12 +312,12 @@ void GpuStream::do_wait(const spi::WaitOp& op, std::uint64_t value) {
     const Turn turn(*this);
     check(driver().StreamWaitEvent(turn.handle(), event->handle, 0), "cuStreamWaitEvent", device());
   }
-  if (depends) depend_on(std::move(prepared), value, place.counted);
+  if (depends) depend_on(std::move(prepared), value);
 }
 
 // Nothing is behind the wait yet if its other timeline is lost at this moment.
-void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value, bool& counted) noexcept {
-  if (const auto error = dependences_.add(std::move(prepared), value, *this, counted)) lose_unready(error);
+void GpuStream::depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept {
+  if (const auto error = dependences_.add(std::move(prepared), value)) lose_unready(error);
 }
 
 namespace {
@@ -362,8 +362,7 @@ void GpuStream::wait_through_host(const spi::WaitOp& op, std::uint64_t value) {
       std::function<void()> wait = [hosted] { hosted->wait(); };
       launch(wait);
     }
-    bool counted = false;
-    depend_on(std::move(prepared), value, counted);
+    depend_on(std::move(prepared), value);
   } catch (...) {
     hosted->cancel();
     throw;

@@ -123,7 +123,7 @@ class GpuStream final : public spi::StreamState {
   void launch(std::function<void()>& function);
   void wait_through_host(const spi::WaitOp& op, std::uint64_t value);
   /// Depend on waits that were put on the stream as the operation `value`.
-  void depend_on(Dependences::Prepared prepared, std::uint64_t value, bool& counted) noexcept;
+  void depend_on(Dependences::Prepared prepared, std::uint64_t value) noexcept;
   /// Run `work(stream)` on a stream that reaches memory of the primary context of `gpu`, ordered as if on this one.
   template <class Work>
   void run_on(Gpu& gpu, Work work);
@@ -153,7 +153,7 @@ class GpuStream final : public spi::StreamState {
   bool green_ = false;  // uses a part of the device's processors; its memory is the primary context's
   SideStreams sides_;   // where run_on() has put work
   Dependences dependences_;
-  bool has_place_ = false;  // among Gpu::followers(), for the next wait; guarded by the turn
+  bool has_place_ = false;  // of dependences_, for the next wait; guarded by the turn
   std::unique_ptr<AppStream> app_;
 
   friend class StreamRegistry;

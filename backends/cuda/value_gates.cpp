@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value_gates.hpp"
 
-#include <algorithm>
 #include <atomic>
 
 #include "context_scope.hpp"
@@ -30,11 +29,6 @@ std::optional<ValueGates::Gate> ValueGates::take() {
     return Gate{i, address_ + i * sizeof(Word), words_[i].value + 1};
   }
   return std::nullopt;
-}
-
-std::size_t ValueGates::in_use() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return static_cast<std::size_t>(std::ranges::count(used_, true));
 }
 
 void ValueGates::open(const Gate& gate) noexcept {

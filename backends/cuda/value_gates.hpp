@@ -30,7 +30,6 @@ class ValueGates {
   explicit ValueGates(Gpu& gpu);
   /// Return a closed gate, or none when all are in use.
   std::optional<Gate> take();
-  [[nodiscard]] std::size_t in_use() const noexcept;
   /// Let the waiting streams pass, and give the word back.
   void open(const Gate& gate) noexcept;
 
@@ -38,7 +37,7 @@ class ValueGates {
   struct alignas(64) Word {
     std::uint64_t value;
   };
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   Word* words_ = nullptr;  // pinned, never given back
   CUdeviceptr address_ = 0;
   std::array<bool, count> used_{};

@@ -109,6 +109,37 @@ TEST_F(Dependences, DoNotComeWithMemory) {
   EXPECT_NO_THROW(own.synchronize());
 }
 
+// It got memory of the late stream first and needs its bytes, too. Others are lost in between, which takes time.
+TEST_F(Dependences, EndWithMemoryOnlyOnceTheStreamIsLost) {
+  if (!test::find_in_model("fake_cuda_calls")) GTEST_SKIP() << "a real GPU stalls behind so many streams that wait";
+  std::list<NativeStream> natives;
+  std::vector<Stream> between;
+  for (int i = 0; i < 100; ++i) between.push_back(cuda::borrow(gpu(), natives.emplace_back().get()));
+  const PoolPtr pool = make_pool(cuda::make_device_resource(gpu()),
+                                 {.limit = 4 << 20, .segment_bytes = 4 << 20, .patience = std::chrono::nanoseconds{0}});
+  const Stream own(gpu());
+  Buffer used = pool->allocate(4 << 20, *late_);
+  used.fill(std::byte{1}, *late_);
+  used.close();
+  const Buffer next = pool->allocate(4 << 20, own);
+  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  const Event point = late_->record();
+  std::vector<Event> lost{point};
+  for (const Stream& each : between) {
+    each.wait(point);
+    lost.push_back(each.record());
+  }
+  own.wait(point);
+  lost.push_back(own.record());
+  auto watching = std::async(std::launch::async, [&] {
+    while (exist(own)) {
+    }
+    return own.state().lost();
+  });
+  expect_lost(lost);
+  EXPECT_TRUE(watching.get());
+}
+
 // There are fewer words and host functions to wait for than streams.
 TEST_F(Dependences, OfManyStreamsTakeNoHostFunction) {
   std::list<NativeStream> natives;

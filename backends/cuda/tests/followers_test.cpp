@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t most = 6;  // and one that waits for the peer's word
+constexpr std::size_t most = 3;  // and four words for which an application's streams may wait
 
 class Followers : public BehindALatePeer {
  protected:
@@ -49,7 +49,7 @@ class Followers : public BehindALatePeer {
       memory_.fill(std::byte{1}, i, 1, followers_[i]);
     }
   }
-  static std::size_t count() { return cuda::gpu_of(gpu().state()).followers().load(); }
+  static std::size_t count() { return cuda::gpu_of(gpu().state()).followers(); }
   /// How often the driver was told to let a stream wait; 0 if it does not count.
   static std::size_t waits() {
     const auto calls = reinterpret_cast<std::size_t (*)(const char*)>(test::find_in_model("fake_cuda_calls"));
@@ -136,6 +136,24 @@ TEST_F(Followers, OfAStreamThatGotMemoryOfTheLateOne) {
   const Event reached = taker.record();
   expect_lost({late_->record()});
   EXPECT_EQ(reached.wait(10s), WaitStatus::ready);
+}
+
+// It stays among them until its own work is done, whatever ends before.
+TEST_F(Followers, CountOnceHoweverManyTheyFollow) {
+  LatePeer next;
+  const NativeStream native;
+  const Stream other = cuda::borrow(gpu(), native.get());
+  next.lend();
+  const Buffer got = next.borrower.receive(other).buffer;
+  followers_.front().wait(late_->record());
+  followers_.front().wait(other.record());
+  EXPECT_EQ(count(), 1U);
+  peer_.gate.open();
+  late_->synchronize();
+  EXPECT_EQ(count(), 1U);
+  next.gate.open();
+  followers_.front().synchronize();
+  EXPECT_EQ(count(), 0U);
 }
 
 TEST_F(Followers, ThatTheDriverRefusesAreNotCounted) {

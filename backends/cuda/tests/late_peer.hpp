@@ -41,6 +41,7 @@ class BehindALatePeer : public CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
+    fill_once();
     late_ = cuda::borrow(gpu(), native_.emplace().get());
     peer_.lend();
     got_ = peer_.borrower.receive(*late_).buffer;
@@ -63,6 +64,14 @@ class BehindALatePeer : public CudaTest {
       EXPECT_FALSE(each.done());
     }
     EXPECT_EQ(test::await_reports(lost).size(), lost);
+  }
+
+  /// The driver loads its own kernels when they are first used, and waits for all streams meanwhile.
+  static void fill_once() {
+    const Stream stream(gpu());
+    Buffer buffer = cuda::make_device_resource(gpu())->allocate(64, stream);
+    buffer.fill(std::byte{1}, stream);
+    stream.synchronize();
   }
 
   std::optional<NativeStream> native_;
