@@ -106,7 +106,8 @@ class WEIR_API SetReader {
   /// Throws timed_out when there is no such set in time; peer_gone when the holder has ended; corrupt_descriptor when
   /// the writer or the holder told what cannot be; and what ipc::open throws for memory that cannot be opened here. Then
   /// nothing was opened. After timed_out, and when memory could not be opened, the call can be repeated; after every
-  /// other failure, make a new reader.
+  /// other failure, make a new reader. If the holder has lost patience between two calls, the second one connects and
+  /// asks again, and then takes up to 100 ms whatever its time limit.
   [[nodiscard]] HeldSet open(const Stream& stream, std::chrono::milliseconds timeout = endless,
                              std::uint64_t newer_than = 0);
 

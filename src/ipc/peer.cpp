@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include <algorithm>
@@ -64,11 +65,10 @@ std::optional<uid_t> user_of(int socket) noexcept {
   return peer.uid;
 }
 
-std::optional<pid_t> process_of(int socket) noexcept {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid == 0) return std::nullopt;
-  return peer.pid;
+std::optional<Listener> listener_at(const std::string& path) noexcept {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return Listener{found.st_dev, found.st_ino, found.st_ctim.tv_sec, found.st_ctim.tv_nsec};
 }
 
 }  // namespace weir::detail

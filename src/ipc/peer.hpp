@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -31,8 +32,14 @@ namespace weir::detail {
 /// does not say.
 [[nodiscard]] std::optional<uid_t> user_of(int socket) noexcept;
 
-/// Return that process, which for a path is the one that began to listen; nothing if the kernel does not say, or it is
-/// in a namespace that this process does not see.
-[[nodiscard]] std::optional<pid_t> process_of(int socket) noexcept;
+/// A socket that listens at a path. Another one that takes its place there is not equal.
+struct Listener {
+  dev_t device;
+  ino_t file;
+  std::int64_t seconds, nanoseconds;  // when the file was made, or its mode changed
+  bool operator==(const Listener&) const = default;
+};
+/// Return what is at `path`; nothing if there is nothing, or it cannot be looked at.
+[[nodiscard]] std::optional<Listener> listener_at(const std::string& path) noexcept;
 
 }  // namespace weir::detail

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -33,6 +34,7 @@ namespace weir::test {
 namespace {
 
 using namespace std::chrono_literals;
+using ipc::HeldSet;
 using ipc::SetReader;
 using ipc::SetWriter;
 
@@ -169,6 +171,24 @@ class HoldRefusals : public testing::Test {
     ASSERT_EQ(liar.receive().first, 7U);
   }
 };
+
+TEST_F(HoldRefusals, ARemovedSetTakesItsRefusalWithIt) {
+  const auto whole = resource->allocate(4096, stream).ipc_descriptor(stream);
+  Bytes segments = message(4, 1, {0xffffffff});
+  segments.insert(segments.end(), whole.bytes().begin(), whole.bytes().end());
+  const Raw raw(holder.path());
+  raw.send(hello(1, 1, "weights"));
+  ASSERT_EQ(raw.receive().first, 2U);
+  raw.send(segments, {whole.fds()[0].get()});
+  for (int i = 0; i <= static_cast<int>(options.tensors); ++i)
+    raw.send(OneTensor{.letter = static_cast<unsigned char>('a' + i)}.packet());
+  raw.send(message(8, 0));
+  EXPECT_EQ(raw.receive(), (std::pair{7U, 0U}));
+  raw.send(segments, {whole.fds()[0].get()});
+  raw.send(OneTensor{}.packet());
+  raw.send(message(6, 1, {1, 0}));
+  EXPECT_EQ(raw.receive().first, 7U);
+}
 
 TEST_F(HoldRefusals, LimitsAreNamedAndAFullHolderGoesOn) {
   SetWriter one = writer();
@@ -394,11 +414,11 @@ TEST(HoldPatience, AClientThatHasGreetedMayBeSilent) {
   EXPECT_EQ(reader.receive().first, 10U);
 }
 
-// Make a set "weights" of 10 000 tensors, which is more than a socket takes.
-SetWriter commit_much(const HolderThread& holder, const Stream& stream) {
+// Make a set "weights" of so many tensors, which is more than a socket takes.
+SetWriter commit_much(const HolderThread& holder, const Stream& stream, int tensors = 10000) {
   const auto memory = host::make_shared_resource()->allocate(4096, stream);
   SetWriter writer(holder.path(), "weights");
-  for (int i = 0; i < 10000; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
+  for (int i = 0; i < tensors; ++i) writer.add(std::string(200, 'a') + std::to_string(i), memory.view(u8, {8}), stream);
   (void)writer.commit();
   return writer;
 }
@@ -439,6 +459,42 @@ TEST(HoldPatience, AnOpenThatEndedForWantOfTimeCanBeRepeatedAtAnyTime) {
   const SetWriter writer = commit_much(holder, stream);
   while (holder.stats().connections != 1) std::this_thread::yield();  // the watchdog ends it
   EXPECT_EQ(reader.open(stream, limit).tensors.size(), 10000U);
+}
+
+// The holder has hung up each time.
+TEST(HoldPatience, AReaderThatHasNoTimeGetsASetThatIsMoreThanASocketTakes) {
+  const HolderThread holder({.patience = 20ms});
+  const Stream stream(host_device());
+  const SetWriter writer = commit_much(holder, stream, 2000);
+  SetReader reader(holder.path(), "weights");
+  std::optional<HeldSet> set;
+  for (int round = 0; !set && round < 1000; ++round) {
+    try {
+      set = reader.open(stream, 0ms);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Errc::timed_out) << error.what();
+    }
+    while (!set && holder.stats().connections != 1) std::this_thread::yield();  // the watchdog ends it
+  }
+  ASSERT_TRUE(set);
+  EXPECT_EQ(set->tensors.size(), 2000U);
+}
+
+// Epochs count anew there, so the reader would wait for one that is long past.
+TEST(HoldPatience, AReaderWhoseTimeWasOverTakesNoOtherHolderForItsOwn) {
+  const Folder folder;
+  const Stream stream(host_device());
+  std::optional<ipc::Holder> holder(std::in_place, folder / "holder");
+  std::optional<Thread> runs(std::in_place, [&] { holder->run(); });
+  SetReader reader(folder / "holder", "weights");
+  EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "in time");
+  holder->stop();
+  runs.reset();
+  holder.reset();
+  holder.emplace(folder / "holder");
+  runs.emplace([&] { holder->run(); });
+  EXPECT_ERROR(reader.open(stream, limit), Errc::peer_gone, "");
+  holder->stop();
 }
 
 TEST(HoldPatience, PartsOfASetAreForgottenAndSentAgain) {

@@ -38,7 +38,7 @@ struct Channel::State {
 Channel::Channel(spi::UniqueFd socket, const ChannelOptions& options) {
   spi::StrangerFd taken(std::move(socket));  // the peer may have sent something
   check(taken.get(), options);               // if this throws, copies of the file stay connected
-  state_ = std::make_shared<State>(detail::channel::make_link(taken.trust(), options.window));
+  state_ = std::make_shared<State>(detail::channel::make_link(std::move(taken), options.window));
 }
 
 Channel::Channel(Channel&&) noexcept = default;

@@ -34,6 +34,12 @@ void tell(const char* what, const std::exception_ptr& why) noexcept {
   }
 }
 
+spi::UniqueFd made_bell() {
+  spi::UniqueFd made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made) fail_descriptor("channel", "eventfd", errno);
+  return made;
+}
+
 // The kernel sends no packet that is larger than what the socket may hold unread, and keeps some of that for itself.
 std::size_t largest_sent(int socket) {
   constexpr int own = 32;
@@ -45,16 +51,15 @@ std::size_t largest_sent(int socket) {
 
 }  // namespace
 
-Link::Link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+Link::Link(spi::StrangerFd&& socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
            std::uint32_t most_sent)
-    : socket_(std::move(socket)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+    : bell_(made_bell()),
+      socket_(socket.trust()),
       process_(fork_generation),
       user_(user),
       most_sent_(most_sent),
       packet_(largest_sent(socket_.get())),
       borrower_(window, what) {
-  if (!bell_) fail_descriptor("channel", "eventfd", errno);
   incoming_files_.reserve(most_sent_files);
 }
 

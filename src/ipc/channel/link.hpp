@@ -72,7 +72,8 @@ struct QueueHook {
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user, std::uint32_t most_sent);
+  Link(spi::StrangerFd&& socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+       std::uint32_t most_sent);
   Link(const Link&) = delete;
   virtual ~Link() = default;
   Link& operator=(const Link&) = delete;
@@ -209,8 +210,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool ask_watcher() noexcept;
   void owe(Lock& lock) noexcept;
 
-  ConnectedSocket socket_;
-  spi::UniqueFd bell_;  // rings when the channel is closed
+  spi::UniqueFd bell_;      // rings when the channel is closed
+  ConnectedSocket socket_;  // after it: this hangs up when it ends, also for copies
   const std::uint32_t process_;
   const std::optional<uid_t> user_;  // whose the peer is, where the socket does not say it
   const std::uint32_t most_sent_;    // buffers on their way

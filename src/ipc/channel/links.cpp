@@ -52,7 +52,8 @@ void tell_of_end(const spi::Segment& segment) noexcept {
 // Takes itself out of the set before it ends.
 class Listed final : public Link {
  public:
-  Listed(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user, std::uint32_t most_sent)
+  Listed(spi::StrangerFd&& socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+         std::uint32_t most_sent)
       : Link(std::move(socket), window, what, user, most_sent) {
     const std::scoped_lock lock(links().mutex);
     links().all.insert(this);
@@ -73,7 +74,7 @@ void check_socket(const char* operation, int socket) {
                     "socket(AF_UNIX, SOCK_SEQPACKET, 0)");
 }
 
-std::shared_ptr<Link> make_link(ConnectedSocket socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
+std::shared_ptr<Link> make_link(spi::StrangerFd&& socket, std::uint32_t window, Borrows what, std::optional<uid_t> user,
                                 std::uint32_t most_sent) {
   keep_code_loaded();
   answer_for_segment_ends(&tell_of_end);

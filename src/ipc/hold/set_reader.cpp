@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ using namespace detail::hold;
 using detail::channel::Deadline;
 using Arrived = Reading<spi::StrangerFd, HeldMemory>::Arrived;
 
-// Whoever asks again and again for a moment has to get a new connection at some time.
-constexpr std::chrono::milliseconds shortest_greeting{100};
+// Whoever asks again and again for a moment has to get a new connection, and a set over it, at some time.
+constexpr std::chrono::milliseconds shortest_repetition{100};
+// So many packets are taken after the time limit if they are there. A holder may send ever more.
+constexpr int most_late = 64;
 
 Tensor tensor_of(Record& record, Runs& memory) {
   Buffer part = memory.part(record);
@@ -70,23 +73,29 @@ HeldSet open_set(Arrived set, const Stream& stream, int holder) {
 }  // namespace
 
 struct SetReader::State {
-  State(const std::string& at, const std::string& set, const HoldOptions& opts)
-      : path(at), name(set), options(opts), connection(connect(Deadline(endless))) {}
+  State(const std::string& at, const std::string& set, const HoldOptions& opts) : path(at), name(set), options(opts) {
+    std::tie(connection, listener) = connect(Deadline(endless));
+  }
 
   const std::string path, name;
   const HoldOptions options;
   detail::Turns turns{"SetReader"};
   std::unique_ptr<Connection> connection;
+  std::optional<detail::Listener> listener;  // at which it was made, if that is known
   Reading<spi::StrangerFd, HeldMemory> reading;
   bool interrupted = false;   // the last call ended for want of time
   std::exception_ptr broken;  // why the connection is of no use any more
 
-  [[nodiscard]] std::unique_ptr<Connection> connect(const Deadline& deadline) const {
-    return std::make_unique<Connection>(path, name, Role::reader, options, deadline);
+  [[nodiscard]] std::pair<std::unique_ptr<Connection>, std::optional<detail::Listener>> connect(
+      const Deadline& deadline) const {
+    const auto before = detail::listener_at(path);
+    auto made = std::make_unique<Connection>(path, name, Role::reader, options, deadline);
+    const bool stayed = before == detail::listener_at(path);
+    return {std::move(made), stayed ? before : std::nullopt};
   }
 
   /// As `next`. After a call that ended for want of time, nobody takes the set that may come, and the holder has
-  /// patience for a while. If it hung up, it is asked once more.
+  /// patience for a while. If it hung up, it is asked once more, and gets some time to answer.
   Arrived resume(std::uint64_t newer_than, const Deadline& deadline) {
     std::exception_ptr gone;
     const bool before = std::exchange(interrupted, false);
@@ -97,14 +106,14 @@ struct SetReader::State {
       gone = std::current_exception();
     }
     interrupted = true;  // until there is another connection
-    const Deadline greeting(shortest_greeting);
-    auto again = connect(deadline.endless() || deadline.at() > greeting.at() ? deadline : greeting);
-    const auto holder = detail::process_of(connection->socket());
-    if (!holder || detail::process_of(again->socket()) != holder) std::rethrow_exception(gone);
+    const Deadline soonest(shortest_repetition);
+    const Deadline& last = deadline.endless() || deadline.at() > soonest.at() ? deadline : soonest;
+    auto [again, there] = connect(last);
+    if (!listener || there != listener) std::rethrow_exception(gone);  // it may be another holder
     connection = std::move(again);
     reading = {};
     interrupted = false;
-    return next(newer_than, deadline);
+    return next(newer_than, last);
   }
 
   Arrived next(std::uint64_t newer_than, const Deadline& deadline) {
@@ -117,12 +126,12 @@ struct SetReader::State {
       }
     }
     std::vector<spi::StrangerFd> files;
-    for (;;) {
+    for (int late = 0;;) {
       const Bytes packet = connection->receive(files, deadline);
       auto arrived = reading.receive(packet, std::move(files));
       files.clear();
       if (arrived) return std::move(*arrived);
-      if (deadline.over())
+      if (deadline.over() && ++late == most_late)
         throw Error(Errc::timed_out, "SetReader::open: the holder did not send all of the set in time");
     }
   }

@@ -79,6 +79,7 @@ class Staging {
   }
 
   void remove() {
+    refusal_.reset();
     clear();
     store_.remove(name_);
   }

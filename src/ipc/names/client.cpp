@@ -12,6 +12,7 @@
 #include "ipc/channel/links.hpp"
 #include "ipc/names/conversation.hpp"
 #include "ipc/names/packet.hpp"
+#include "ipc/slices.hpp"
 #include "ipc/text.hpp"
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
@@ -33,6 +34,7 @@ constexpr std::uint32_t window = 16;  // one is on its way, and those that earli
 void pause(const Deadline& deadline) {
   constexpr std::chrono::milliseconds most{20};
   std::this_thread::sleep_for(deadline.endless() ? most : std::min(most, deadline.left()));
+  detail::check_interruption();
 }
 
 /// Counts what comes in a list, so that a server that lies does not fill this process's memory.
@@ -104,9 +106,16 @@ struct Client::State {
 // Buffers that earlier calls asked for and gave up come first, and go back.
 Buffer Client::State::receive(const Listing& listing, const Stream& stream, const Deadline& deadline) {
   const auto wanted = [this](auto payload) { return talk.requests().brings(payload); };
-  Parcel parcel = link->receive(stream, deadline, wanted);
-  if (parcel.buffer.size() != listing.bytes) names::violated("a buffer of another size");
-  return std::move(parcel.buffer);
+  for (;;) {
+    try {
+      Parcel parcel = link->receive(stream, detail::end_of_slice(deadline), wanted);
+      if (parcel.buffer.size() != listing.bytes) names::violated("a buffer of another size");
+      return std::move(parcel.buffer);
+    } catch (const Error& error) {
+      if (error.code() != Errc::timed_out || deadline.over()) throw;
+    }
+    detail::check_interruption();
+  }
 }
 
 // Make room on the channel. Return whether there was something that took it.

@@ -9,7 +9,14 @@ namespace weir::detail::names {
 
 std::uint64_t Ledger::enter(std::uint32_t user) {
   const std::scoped_lock lock(mutex_);
-  all_[last_ + 1].user = user;
+  auto& count = here_[user];
+  try {
+    all_[last_ + 1].user = user;
+  } catch (...) {
+    if (count == 0) here_.erase(user);
+    throw;
+  }
+  ++count;
   return ++last_;
 }
 
@@ -54,9 +61,7 @@ std::size_t Ledger::clients() {
 bool Ledger::has_room(std::uint32_t user, std::size_t most, std::span<const std::uint32_t> users) {
   const std::scoped_lock lock(mutex_);
   forget_gone();
-  const auto is_here = [this](std::uint32_t one) {
-    return std::ranges::any_of(all_, [one](const auto& entry) { return entry.second.user == one; });
-  };
+  const auto is_here = [this](std::uint32_t one) { return here_.contains(one); };
   std::size_t places = all_.size();
   if (is_here(user)) places += static_cast<std::size_t>(std::ranges::count_if(users, std::not_fn(is_here)));
   return places < most;
@@ -88,7 +93,13 @@ void Ledger::forget_gone() noexcept {
   for (auto& [number, client] : all_) {
     if (!client.connected) forget_ended(client);
   }
-  std::erase_if(all_, [](const auto& entry) { return !entry.second.connected && entry.second.lent.empty(); });
+  std::erase_if(all_, [this](const auto& entry) {
+    const Client& client = entry.second;
+    if (client.connected || !client.lent.empty()) return false;
+    const auto here = here_.find(client.user);
+    if (--here->second == 0) here_.erase(here);
+    return true;
+  });
 }
 
 }  // namespace weir::detail::names

@@ -78,6 +78,7 @@ class Ledger {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Client> all_;
+  std::map<std::uint32_t, std::size_t> here_;  // how many clients there are of each user who has any
   std::uint64_t last_ = 0;
 };
 

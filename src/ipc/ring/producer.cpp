@@ -40,7 +40,7 @@ std::uint64_t Producer::add(spi::StrangerFd& socket) {
                       ", each with up to " + std::to_string(options_.per_consumer) + " slots, needs a ring of " +
                       std::to_string(needed) + " slots, and this one has " + std::to_string(options_.slots) +
                       "; make the ring with more slots, or with fewer per consumer");
-    link = channel::make_link(socket.trust(), 1, channel::Borrows::nothing);
+    link = channel::make_link(std::move(socket), 1, channel::Borrows::nothing);
     id = plan_.add(link);
   }
   try {

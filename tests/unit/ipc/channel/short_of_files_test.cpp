@@ -3,6 +3,7 @@
 // the buffers whose files were lost are refused, and nothing else ends.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <optional>
@@ -90,6 +91,21 @@ TEST_F(ShortOfFiles, ABorrowerKeepsWhatItHas) {
   expect_kept(next, 3);
   held.close();
   expect_lent(1);
+}
+
+TEST_F(ShortOfFiles, AChannelThatCannotBeMadeLeavesItsSocketConnected) {
+  auto [mine, theirs] = Channel::make_sockets();
+  const spi::UniqueFd copy = mine.duplicate();
+  {
+    const FewFiles none(0);
+    try {
+      const Channel made(std::move(mine));
+      ADD_FAILURE() << "there was a file for it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), std::errc::too_many_files_open) << error.what();
+    }
+  }
+  EXPECT_EQ(::send(theirs.get(), "x", 1, MSG_NOSIGNAL), 1);
 }
 
 // Its own call reads nothing. The thread of the library does, from then on.

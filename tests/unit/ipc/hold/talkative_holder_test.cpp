@@ -78,8 +78,8 @@ TEST_F(TalkativeHolder, SetsOfOtherQuestionsEndWithTheTimeLimit) {
   std::promise<void> said;
   const Thread holder([&] {
     welcome();
-    for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) say(encode(Set{0, epoch, 0, 0, false}));
-    say(encode(Set{1, 4, 0, 0, false}));
+    for (std::uint64_t epoch = 1; epoch <= 64; ++epoch) say(encode(Set{0, epoch, 0, 0, false}));
+    say(encode(Set{1, 65, 0, 0, false}));
     said.set_value();
     std::vector<spi::StrangerFd> files;
     while (hear(files) != 0) {
@@ -88,7 +88,7 @@ TEST_F(TalkativeHolder, SetsOfOtherQuestionsEndWithTheTimeLimit) {
   ipc::SetReader reader(path, "a");
   ASSERT_EQ(said.get_future().wait_for(limit), std::future_status::ready);
   EXPECT_ERROR(reader.open(stream, 0ms), Errc::timed_out, "all of the set in time");
-  EXPECT_EQ(reader.open(stream, limit).epoch, 4U) << "what was asked for is still on its way";
+  EXPECT_EQ(reader.open(stream, limit).epoch, 65U) << "what was asked for is still on its way";
 }
 
 // A holder has no patience for a reader that takes nothing in the middle of a set, and this one was told to come again.

@@ -50,7 +50,7 @@ TEST(NamesLedger, KeepsAPlaceForEachUser) {
   Ledger ledger;
   const std::vector<std::uint32_t> users{1, 2, 3};
   EXPECT_TRUE(ledger.has_room(1, 4, users));
-  (void)ledger.enter(1);
+  const auto first = ledger.enter(1);
   EXPECT_TRUE(ledger.has_room(1, 4, users));
   const auto second = ledger.enter(1);
   EXPECT_FALSE(ledger.has_room(1, 4, users)) << "two others have no client yet";
@@ -62,6 +62,9 @@ TEST(NamesLedger, KeepsAPlaceForEachUser) {
   EXPECT_FALSE(ledger.has_room(3, 4, users)) << "it is full";
   ledger.leave(second);
   EXPECT_TRUE(ledger.has_room(1, 4, users)) << "each user has a client";
+  ledger.leave(first);
+  EXPECT_EQ(ledger.clients(), 2U);
+  EXPECT_FALSE(ledger.has_room(2, 3, users)) << "the first one has none again";
 }
 
 TEST_F(NamesSession, BeginsWithOneGreeting) {

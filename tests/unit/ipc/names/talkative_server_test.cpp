@@ -20,6 +20,7 @@
 #include "weir/client.hpp"
 #include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
+#include "weir/spi/interruptible.hpp"
 
 namespace weir::test {
 namespace {
@@ -93,6 +94,42 @@ TEST(NamesTalkativeServer, BuffersThatNobodyAskedForEndWithTheTimeLimit) {
   server.await();
   const Stream stream(host_device());
   EXPECT_ERROR(client.get("a", stream, 0ms), Errc::timed_out, "in time");
+}
+
+/// What ends a wait, as a signal does in Python.
+struct Interrupted {};
+
+class NamesInterruption : public testing::Test {
+ protected:
+  /// Let a client ask for "a", and expect that its wait ends.
+  void expect_interrupted(std::vector<Answer> answers) const {
+    TalkativeServer server(path_, 0, std::move(answers));
+    ipc::Client client(path_, limit);
+    const Stream stream(host_device());
+    const spi::Interruptible here([] { throw Interrupted(); });
+    EXPECT_THROW((void)client.get("a", stream, limit), Interrupted);
+  }
+
+ private:
+  const Folder folder_;
+  const std::string path_ = folder_ / "server";
+};
+
+TEST_F(NamesInterruption, EndsAWaitForABufferThatDoesNotCome) {
+  ipc::Listing listing;
+  listing.name = "a";
+  listing.layout = Layout::compact(u8, {64});
+  listing.bytes = 64;
+  std::vector<Answer> answers;
+  answers.emplace_back(GotTensor{1, listing});
+  expect_interrupted(std::move(answers));
+}
+
+// More answers than the client hears in its time.
+TEST_F(NamesInterruption, EndsAWaitForABusyServer) {
+  std::vector<Answer> answers;
+  for (std::uint32_t i = 1; i <= 2000; ++i) answers.emplace_back(Refused{i, Reason::busy, "busy"});
+  expect_interrupted(std::move(answers));
 }
 
 /// Return the answers to the questions of a client that asks until the list ends.
