@@ -88,14 +88,16 @@ const Entry* find_short(std::string_view name) {
 /// Find what else DType names and tensors of others may have: "complex32", and "int4" as a lane. Only widths that are
 /// powers of two, so that a slip of the pen stays an error.
 std::optional<DType> find_rare(std::string_view name, unsigned least_bits) {
+  if (name == "bool8") return bool8;  // as a lane
   const auto digits = name.find_last_not_of("0123456789") + 1;
   std::uint8_t bits = 0;
   const char* const end = name.data() + name.size();
   const auto read = std::from_chars(name.data() + std::min(digits, name.size()), end, bits);
   if (read.ec != std::errc() || read.ptr != end || !std::has_single_bit(bits) || bits < least_bits) return std::nullopt;
-  for (const DType& one : {i8, u8, f16, bf16, c64}) {
+  constexpr DType handle{3, 64, 1};
+  for (const DType& one : {i8, u8, handle, f16, bf16, c64}) {
     const DType wanted{one.code, bits, 1};
-    const bool whole = one.code == i8.code || one.code == u8.code;
+    const bool whole = one.code == i8.code || one.code == u8.code || one.code == handle.code;
     if ((whole || bits >= 16) && wanted.to_string() == name) return wanted;
   }
   return std::nullopt;
