@@ -87,19 +87,33 @@ bool StreamState::finished(std::uint64_t value, bool& refused) noexcept {
   if (!lost()) return false;
   if (orphaned_.load(std::memory_order_relaxed)) resume();
   bool sealed = false, forgotten = false, goes_on = false;
+  Kept behind;  // for whose memory this one was to wait; ends after the lock
+  std::uint64_t its_value = 0;
   {  // an operation that is being submitted now, or a host function that is running, may become the last to run
     const Lock lock(mutex_);
-    if (inside_ || calling_ || waits_for_space(value)) return false;
+    if (inside_ || calling_) return false;
+    if (value >= never_free_.load(std::memory_order_acquire)) return false;
+    if (const WaitOp* const wait = awaited_space(value)) {
+      behind = Kept(*wait->other);
+      its_value = wait->value;
+    }
     sealed = sealed_;
     forgotten = forgotten_;
     goes_on = goes_on_;
+  }
+  if (behind) {  // a thread waits for it, and goes on with what is held back here
+    (void)behind->finished(its_value, refused);
+    return false;
   }
   // Work that the driver never got cannot run. Work that it got may still run, although nobody may add to it.
   const auto last = std::min(value, submitted_.load(std::memory_order_acquire));
   if (known_over(last)) return true;
   try {
     if (marked_.load(std::memory_order_acquire) < last) {
-      if (sealed && !goes_on) return says_gone(error_) && !outlives_device();  // nothing more than this will be known
+      if (sealed && !goes_on) {  // nothing more than this will be known
+        refused = !says_gone(error_);
+        return !refused && !outlives_device();
+      }
       if (sealed || !try_mark()) {
         refused = forgotten;
         return false;
@@ -116,13 +130,14 @@ bool StreamState::finished(std::uint64_t value, bool& refused) noexcept {
   return known_over(last);
 }
 
-// Needs the lock. Return whether memory of this timeline may still be in use by another one, for which it was to wait.
-bool StreamState::waits_for_space(std::uint64_t value) const noexcept {
-  if (value >= never_free_.load(std::memory_order_acquire)) return true;
-  return std::any_of(queue_.begin(), queue_.end(), [&](const Pending& pending) {
+// Needs the lock. Return the first wait up to `value` for memory that another timeline may still use; null if there is
+// none.
+const WaitOp* StreamState::awaited_space(std::uint64_t value) const noexcept {
+  for (const Pending& pending : queue_) {
     const auto* const wait = std::get_if<WaitOp>(&pending.op);
-    return wait && wait->for_space && pending.value <= value;
-  });
+    if (wait && wait->for_space && pending.value <= value) return wait;
+  }
+  return nullptr;
 }
 
 void StreamState::never_free_from(std::uint64_t value) noexcept {

@@ -295,7 +295,7 @@ class StreamState {
   bool may_mark() const noexcept { return !sealed_ && (!lost() || goes_on_); }
   /// Return whether it is known that nothing up to `value` runs any more.
   bool known_over(std::uint64_t value) const noexcept;
-  bool waits_for_space(std::uint64_t value) const noexcept;
+  const WaitOp* awaited_space(std::uint64_t value) const noexcept;
 
   // loss.cpp
   static bool says_gone(const std::exception_ptr& error) noexcept;

@@ -57,6 +57,26 @@ TEST_F(ForgottenStream, IsMarkedWhenItIsForgottenAndNotWhenItEnds) {
   EXPECT_TRUE(pool->try_allocate(4096, other).has_value());
 }
 
+// It was lost by an operation that was held back and then refused, while it was given out.
+TEST_F(ForgottenStream, ThatWasLostUnmarkedSaysThatNobodyCanTell) {
+  test::FakeStream* const gate = new test::FakeStream;
+  const Stream owner(spi::Ref<spi::StreamState>::adopt(gate));
+  gate->put(test::FakeStream::fill());
+  fake->behaviour.foreign = false;
+  fake->put(test::FakeStream::fill());
+  fake->put(gate->wait_op(1));
+  fake->put(test::FakeStream::fill());
+  fake->behaviour.foreign = true;
+  fake->refuse_next();
+  gate->finish(1);
+  while (!fake->lost()) std::this_thread::yield();
+  EXPECT_EQ(test::await_reports(1).size(), 1U);
+  stream.reset();
+  bool refused = false;
+  EXPECT_FALSE(fake->finished(1, refused));
+  EXPECT_TRUE(refused);
+}
+
 // It was lost and said so, but that its memory stays is news.
 TEST_F(ForgottenStream, ThatIsLostSaysSoWhenItEndsUnmarked) {
   Buffer buffer = pool->allocate(2048, *stream);

@@ -25,7 +25,14 @@ class Releases : public testing::Test {
   /// Close a buffer that was used on `fake` up to now.
   void release() { buffer.close(stream); }
   std::vector<spi::Point> point(std::uint64_t value) { return {{spi::Kept(*fake), value}}; }
+  void capture() {
+    captured = true;
+    fake->behaviour.on_mark = [this] {
+      if (captured) throw Error(Errc::unsupported, "captured");
+    };
+  }
 
+  std::atomic<bool> captured{false};
   FakeStream* fake = new FakeStream;
   const Stream stream{spi::Ref<spi::StreamState>::adopt(fake)};
   const Stream home{host_device()};
@@ -83,13 +90,13 @@ TEST_F(Releases, AreDoneAfterTheLastUse) {
 // Such as one that was captured after it was lost. Whoever captures may be the one who waits.
 TEST_F(Releases, OnALostStreamThatNobodyCanAskAreNotWaitedFor) {
   fake->put(FakeStream::fill());
-  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  capture();
   fake->become_unready();
   EXPECT_EQ(take_reports().size(), 1U);
   release();
   resource->trim(0);
   EXPECT_FALSE(freed);
-  fake->behaviour.on_mark = nullptr;
+  captured = false;
   fake->finish(1);
   resource->trim(0);
   EXPECT_TRUE(freed);
@@ -101,7 +108,7 @@ TEST_F(Releases, OnALostStreamThatNobodyCanAskHoldUpNoOthers) {
   std::atomic<int> done{0};
   fake->put(FakeStream::fill());
   fine->put(FakeStream::fill());
-  fake->behaviour.on_mark = [] { throw Error(Errc::unsupported, "captured"); };
+  capture();
   fine->behaviour.on_wait = [&] { fine->finish(1); };
   fake->become_unready();
   EXPECT_EQ(take_reports().size(), 1U);
@@ -109,10 +116,31 @@ TEST_F(Releases, OnALostStreamThatNobodyCanAskHoldUpNoOthers) {
     detail::run_after(queue, each, [&] { ++done; });
   queue.drain();
   EXPECT_EQ(done, 1);
-  fake->behaviour.on_mark = nullptr;
+  captured = false;
   fake->finish(1);
   queue.drain();
   EXPECT_EQ(done, 3);
+}
+
+// The other one was captured, too.
+TEST_F(Releases, OnALostStreamBehindOneThatNobodyCanAskAreNotWaitedFor) {
+  auto* const behind = new FakeStream;
+  const Stream owner{spi::Ref<spi::StreamState>::adopt(behind)};
+  std::atomic<bool> done{false};
+  capture();
+  fake->put(FakeStream::fill());
+  behind->put(FakeStream::fill());
+  behind->put(fake->space_op(1));  // held back
+  behind->finish(1);
+  for (FakeStream* const each : {fake, behind}) each->become_unready();
+  EXPECT_EQ(take_reports().size(), 2U);
+  detail::run_after(queue, {{spi::Kept(*behind), 2}}, [&] { done = true; });
+  queue.drain();
+  EXPECT_FALSE(done);
+  captured = false;
+  fake->finish(1);
+  queue.drain();
+  EXPECT_TRUE(done);
 }
 
 TEST_F(Releases, OnALostStreamBehindAnotherAreWaitedFor) {
