@@ -62,9 +62,8 @@ class ReleaseQueue {
 
   /// Wait until all releases that were added before this call are done, and run those that are ready. Does not wait for
   /// a release whose point can never be observed, nor for one on a lost timeline about which nobody can be asked. Gives
-  /// up at the 65th of these timelines.
-  /// Throws the driver's error when the driver cannot be asked for want of memory; the library's thread then continues
-  /// with the releases.
+  /// up at the 65th of these timelines. Throws the driver's error when the driver cannot be asked for want of memory;
+  /// the library's thread then continues with the releases.
   void drain();
   /// Run the releases whose points have passed, and wait for those that other threads are running. Return true when
   /// there were any.
