@@ -62,7 +62,7 @@ void HostedWait::end(const std::exception_ptr& error) noexcept {
     const std::scoped_lock lock(dependences_mutex);
     for (auto at = its.ones_.begin(); at != its.ones_.end();) {
       const auto found = at++;
-      // Where it depends in both ways, the other one is still to come, and the stream is lost before that ends.
+      // A stream that depends in both ways comes twice. It goes on depending on the bytes until it is lost.
       if (found->wait.get() == this && found->for_space == one.for_space) past.splice(past.end(), its.ones_, found);
     }
     its.count_.store(its.ones_.size(), std::memory_order_release);

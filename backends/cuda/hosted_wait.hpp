@@ -99,8 +99,8 @@ class Dependences {
   /// Prepare a dependence of `stream` on everything on which these points up to `value` depend. Throws what ended one
   /// of these waits, if its streams are only about to be lost, unless it is `for_space`.
   [[nodiscard]] Prepared prepare_up_to(std::uint64_t value, GpuStream& stream, bool for_space);
-  /// Add what was prepared, for `from` and all later values of `stream`, which is this one. Returns the error of a wait
-  /// that has ended with one meanwhile.
+  /// Add what was prepared, for `from` and all later values of this stream. Returns the error of a wait that has ended
+  /// with one meanwhile.
   [[nodiscard]] std::exception_ptr add(Prepared prepared, std::uint64_t from) noexcept;
 
   /// See to it that this stream is among Gpu::followers() until let_go_of_place(), and then until it depends on

@@ -107,7 +107,7 @@ class WEIR_API SetReader {
   /// the writer or the holder told what cannot be; and what ipc::open throws for memory that cannot be opened here. Then
   /// nothing was opened. After timed_out, and when memory could not be opened, the call can be repeated; after every
   /// other failure, make a new reader. If the holder has lost patience between two calls, the second one connects and
-  /// asks again, and then takes up to 100 ms whatever its time limit.
+  /// asks again. It may take 100 ms for that, even if its time limit is shorter.
   [[nodiscard]] HeldSet open(const Stream& stream, std::chrono::milliseconds timeout = endless,
                              std::uint64_t newer_than = 0);
 

@@ -146,8 +146,7 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
     std::uint64_t from[most];
     std::size_t count = 0;
   };
-  [[nodiscard]] const Release* first_awaited() const noexcept;
-  [[nodiscard]] const Release* first_awaited(const Untold& but) const noexcept;
+  [[nodiscard]] const Release* first_awaited(const Untold* but = nullptr) const noexcept;
 
   // For a forked child: a release that another thread of the parent had in hand continues in the parent only.
   void leak_what_others_held() noexcept {
@@ -195,22 +194,15 @@ struct ReleaseState : spi::Job, std::enable_shared_from_this<ReleaseState> {
 };
 
 // Return the oldest release whose point can still be observed, or null. The others wait for points that were never
-// recorded; that was reported when their stream was lost.
-const Release* ReleaseState::first_awaited() const noexcept {
-  const Release* one = waiting.first;
-  while (one && one->at_ && one->at_->never_known(one->value_)) one = one->next_;
-  return one;
-}
-
-// Leaves out those that stand at one of these timelines, too.
-const Release* ReleaseState::first_awaited(const Untold& but) const noexcept {
+// recorded; that was reported when their stream was lost. Those that stand at a timeline of `but` are left out, too.
+const Release* ReleaseState::first_awaited(const Untold* but) const noexcept {
   const auto is_untold = [&](const Release& release) {
-    for (std::size_t i = 0; i < but.count; ++i) {
-      if (release.at_ == &*but.timelines[i] && release.value_ >= but.from[i]) return true;
+    for (std::size_t i = 0; but && i < but->count; ++i) {
+      if (release.at_ == &*but->timelines[i] && release.value_ >= but->from[i]) return true;
     }
     return false;
   };
-  const Release* one = first_awaited();
+  const Release* one = waiting.first;
   while (one && one->at_ && (one->at_->never_known(one->value_) || is_untold(*one))) one = one->next_;
   return one;
 }
@@ -313,7 +305,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
   ReleaseState::Lock lock(state.mutex);
   const auto last = state.issued;
   for (unsigned round = 0;;) {
-    const Release* const oldest = state.first_awaited(untold);
+    const Release* const oldest = state.first_awaited(&untold);
     if (state.ready.first) {
       state.do_one(lock);
     } else if (oldest && oldest->number_ <= last) {
@@ -330,7 +322,7 @@ void ReleaseQueue::drain(ReleaseState& state) {
         if (status == WaitStatus::lost) (void)at->finished(value, is_untold);
       }
       lock.lock();
-      const Release* const now = state.first_awaited(untold);
+      const Release* const now = state.first_awaited(&untold);
       const bool stands = now && now->number_ == number;
       if (stands && refused && round >= most_refusals) std::rethrow_exception(refused);
       if (stands && is_untold && round >= most_refusals) {

@@ -88,7 +88,8 @@ bool StreamState::must_hold(const Op& op) const noexcept {
   if (const auto* wait = std::get_if<WaitOp>(&op)) {
     if (foreign() && wait->other->device().backend != device_->backend) return false;
     // The value must be marked, not just submitted: it may have been submitted after put() looked, and then nobody has
-    // marked it. Or the native stream was given out after put() looked, and then nobody has waited for it.
+    // marked it. Or the native stream was given out after put() looked, and put() did not wait until the driver has the
+    // point.
     return !waits_natively(*wait->other) || wait->other->marked_.load(std::memory_order_acquire) < wait->value;
   }
   return false;

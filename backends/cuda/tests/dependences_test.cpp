@@ -14,7 +14,6 @@
 #include "native.hpp"
 #include "on_report.hpp"
 #include "sink.hpp"
-#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -95,14 +94,8 @@ TEST_F(Dependences, AreNotOfWhomTheDriverRefused) {
 
 // A stream that gets memory of another one needs none of its bytes.
 TEST_F(Dependences, DoNotComeWithMemory) {
-  const PoolPtr pool = make_pool(cuda::make_device_resource(gpu()),
-                                 {.limit = 4 << 20, .segment_bytes = 4 << 20, .patience = std::chrono::nanoseconds{0}});
   const Stream own(gpu());
-  Buffer used = pool->allocate(4 << 20, *late_);
-  used.fill(std::byte{1}, *late_);
-  used.close();
-  const Buffer next = pool->allocate(4 << 20, own);
-  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  const Buffer next = take_memory_of_the_late_one(own);
   const Event reached = own.record();
   EXPECT_EQ(reached.wait(2ms), WaitStatus::timeout);
   expect_lost({late_->record()});
@@ -115,14 +108,8 @@ TEST_F(Dependences, EndWithMemoryOnlyOnceTheStreamIsLost) {
   std::list<NativeStream> natives;
   std::vector<Stream> between;
   for (int i = 0; i < 100; ++i) between.push_back(cuda::borrow(gpu(), natives.emplace_back().get()));
-  const PoolPtr pool = make_pool(cuda::make_device_resource(gpu()),
-                                 {.limit = 4 << 20, .segment_bytes = 4 << 20, .patience = std::chrono::nanoseconds{0}});
   const Stream own(gpu());
-  Buffer used = pool->allocate(4 << 20, *late_);
-  used.fill(std::byte{1}, *late_);
-  used.close();
-  const Buffer next = pool->allocate(4 << 20, own);
-  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  const Buffer next = take_memory_of_the_late_one(own);
   const Event point = late_->record();
   std::vector<Event> lost{point};
   for (const Stream& each : between) {

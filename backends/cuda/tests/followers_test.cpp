@@ -15,7 +15,6 @@
 #include "sink.hpp"
 #include "threads.hpp"
 #include "weir/host.hpp"
-#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 namespace {
@@ -121,15 +120,9 @@ TEST_F(Followers, OfAStreamThatWasHeldBackItself) {
 
 // It has no bytes of the peer, so it is not lost with it, but it waits all the same.
 TEST_F(Followers, OfAStreamThatGotMemoryOfTheLateOne) {
-  const PoolPtr pool = make_pool(cuda::make_device_resource(gpu()),
-                                 {.limit = 4 << 20, .segment_bytes = 4 << 20, .patience = std::chrono::nanoseconds{0}});
   const NativeStream native;
   const Stream taker = cuda::borrow(gpu(), native.get());
-  Buffer used = pool->allocate(4 << 20, *late_);
-  used.fill(std::byte{1}, *late_);
-  used.close();
-  const Buffer next = pool->allocate(4 << 20, taker);
-  EXPECT_EQ(pool->pool_stats().waits, 1U);
+  const Buffer next = take_memory_of_the_late_one(taker);
   follow(taker.record());
   EXPECT_EQ(count(), most);
   expect_waits(most + 1);

@@ -18,6 +18,7 @@
 #include "sink.hpp"
 #include "weir/channel.hpp"
 #include "weir/host.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::cuda_test {
 
@@ -74,6 +75,19 @@ class BehindALatePeer : public CudaTest {
     stream.synchronize();
   }
 
+  /// Return memory on `taker` that the late stream used last.
+  [[nodiscard]] Buffer take_memory_of_the_late_one(const Stream& taker) {
+    pool_ = make_pool(cuda::make_device_resource(gpu()),
+                      {.limit = 4 << 20, .segment_bytes = 4 << 20, .patience = std::chrono::nanoseconds{0}});
+    Buffer used = pool_->allocate(4 << 20, *late_);
+    used.fill(std::byte{1}, *late_);
+    used.close();
+    Buffer next = pool_->allocate(4 << 20, taker);
+    EXPECT_EQ(pool_->pool_stats().waits, 1U);
+    return next;
+  }
+
+  PoolPtr pool_;
   std::optional<NativeStream> native_;
   LatePeer peer_;
   std::optional<Stream> late_;
