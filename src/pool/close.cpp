@@ -112,7 +112,7 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
   }
   uses.keep();  // the shards keep the streams of the entries that have a tag
   if (alone_.load(std::memory_order_relaxed)) {  // as in mark_awaited()
-    for (const auto& entry : uses.entries()) (void)entry.stream->finished(entry.value);
+    for (const auto& entry : uses.entries()) entry.stream->mark_submitted();
   }
   range.leads = false;
   const bool here = at_home(cache, [&] {

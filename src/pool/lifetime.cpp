@@ -135,7 +135,7 @@ void PoolResource::mark_awaited() noexcept {
       if (awaited) {
         ++shard.pins;
         lock.unlock();
-        (void)shard.stream.finished(shard.stream.issued());
+        shard.stream.mark_submitted();
         lock.lock();
         --shard.pins;
       }

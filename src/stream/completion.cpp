@@ -181,6 +181,15 @@ void StreamState::ensure_marked(std::uint64_t value) {
   std::rethrow_exception(refused);
 }
 
+void StreamState::mark_submitted() noexcept {
+  const auto last = submitted_.load(std::memory_order_acquire);
+  if (lost()) {
+    (void)finished(last);
+  } else if (!known_reached(last)) {
+    (void)detail::thrown_by([&] { ensure_marked(last); });
+  }
+}
+
 bool StreamState::wait_submitted(std::uint64_t value) {
   if (submitted(value)) return true;
   Lock lock(mutex_);

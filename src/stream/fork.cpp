@@ -16,7 +16,8 @@ void StreamState::fork(ForkMoment moment) noexcept {
   const bool child = moment == ForkMoment::child;
   detail::hold_across_fork(waiting_mutex_, moment);
   if (child) {
-    if (watched_ && !listed_) detail::Watcher::get().inherit(*this);  // a thread of the parent was on its way there
+    // A thread of the parent was on its way there.
+    if (watched_to_ != 0 && !listed_) detail::Watcher::get().inherit(*this);
     called_ = 0;
   }
   if (!device_->backend->survives_fork) {

@@ -35,9 +35,9 @@ bool StreamState::after(std::uint64_t value, Waiter& waiter, Waiter::Passed pass
     if (waiting_.empty()) keep();
     waiter.stands_ = true;
     waiting_.insert(waiter);  // once the lock is free, the waiter may be gone at any moment
-    if (watched && !watched_) {
-      watched_ = true;
-      to_watch = Kept(*this);
+    if (watched) {
+      if (watched_to_ == 0) to_watch = Kept(*this);
+      watched_to_ = std::max<std::uint64_t>(watched_to_, value);
     }
   }
   if (to_watch) detail::Watcher::get().watch(std::move(to_watch));
@@ -47,7 +47,8 @@ bool StreamState::after(std::uint64_t value, Waiter& waiter, Waiter::Passed pass
 void StreamState::watch() noexcept {
   {
     const std::scoped_lock lock(waiting_mutex_);
-    if (waiting_.empty() || std::exchange(watched_, true)) return;
+    if (waiting_.empty()) return;
+    if (std::exchange(watched_to_, std::max<std::uint64_t>(watched_to_, waiting_.last_value())) != 0) return;
     keep();
   }
   detail::Watcher::get().watch(Kept::adopt(this));
@@ -80,7 +81,7 @@ void StreamState::take_giving_up(InHand& hand, Kept& of_queue) noexcept {
   if (waiting_.empty()) of_queue = Kept::adopt(this);
 }
 
-std::size_t StreamState::settle(std::size_t most) noexcept {
+std::size_t StreamState::settle(std::size_t most, bool watched_only) noexcept {
   const Kept self(*this);
   std::size_t called = 0;
   while (called < most) {
@@ -89,6 +90,7 @@ std::size_t StreamState::settle(std::size_t most) noexcept {
       const std::scoped_lock lock(waiting_mutex_);
       if (waiting_.empty()) break;
       first = waiting_.first_value();
+      if (watched_only && first > watched_to_) break;
     }
     const bool over = finished(first);
     if (!over && !never_known(first)) break;

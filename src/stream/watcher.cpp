@@ -144,16 +144,16 @@ bool Watcher::look(Lock& lock) noexcept {
   for (spi::StreamState** link = &watched_; *link;) {
     spi::StreamState& timeline = **link;
     lock.unlock();
-    some = timeline.settle() != 0 || some;
+    some = timeline.settle(~std::size_t{0}, true) != 0 || some;
     lock.lock();
     while (*link != &timeline) link = &(*link)->next_watched_;  // new timelines were added in front
     {
       const std::scoped_lock queue(timeline.waiting_mutex_);
-      timeline.watched_ = !timeline.waiting_.empty();
-      if (timeline.watched_) {
+      if (!timeline.waiting_.empty() && timeline.waiting_.first_value() <= timeline.watched_to_) {
         link = &timeline.next_watched_;
         continue;
       }
+      timeline.watched_to_ = 0;
     }
     *link = timeline.next_watched_;
     timeline.listed_ = false;

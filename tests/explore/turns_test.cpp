@@ -127,6 +127,19 @@ TEST(Questions, AreNotForgotten) {
   }));
 }
 
+/// Who cannot leave that to others waits until they have done it.
+TEST(Questions, AreMarkedWhenTheCallReturns) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    auto& stream = stage(scene);
+    stream.put(Timeline::copy(1));
+    scene.thread([&stream] { stream.put(Timeline::copy(1)); });
+    scene.thread([&stream] {
+      stream.mark_submitted();
+      require(stream.marked() >= 1, "it is marked by now");
+    });
+  }));
+}
+
 TEST(Questions, WaitersAreWoken) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& stream = stage(scene);

@@ -162,6 +162,28 @@ TEST(Waiters, AreWatchedFromThenOn) {
   }));
 }
 
+/// Nobody watches the second one, whose value is not marked. The library's thread has no reason to mark it.
+TEST(Waiters, AreNotAskedForUnlessTheyAreWatched) {
+  EXPECT_TRUE(explore::holds([](Scene& scene) {
+    auto& timeline = marked(scene, 1);
+    auto& first = scene.make<Waiting>(timeline);
+    auto& second = scene.make<Waiting>(timeline);
+    timeline.flush();
+    timeline.put(Timeline::copy(1));
+    scene.thread([&] {
+      timeline.finish(1);
+      wait_for(timeline, first, 1, true);
+      wait_for(timeline, second, 2, false);
+      for (unsigned i = 0; first.calls == 0; ++i) sync::pause(i);
+      require(timeline.marked() == 1, "nothing more is marked");
+      timeline.finish(2);
+      timeline.settle();
+      timeline.release();
+    });
+    scene.finally([&] { require(second.calls == 1, "it was told"); });
+  }));
+}
+
 // ---- queues of releases ---------------------------------------------------------------------------------------------
 
 class Thing final : public detail::Release {

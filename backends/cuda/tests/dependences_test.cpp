@@ -104,7 +104,6 @@ TEST_F(Dependences, DoNotComeWithMemory) {
 
 // It got memory of the late stream first and needs its bytes, too. Others are lost in between, which takes time.
 TEST_F(Dependences, EndWithMemoryOnlyOnceTheStreamIsLost) {
-  if (!test::find_in_model("fake_cuda_calls")) GTEST_SKIP() << "a real GPU stalls behind so many streams that wait";
   std::list<NativeStream> natives;
   std::vector<Stream> between;
   for (int i = 0; i < 100; ++i) between.push_back(cuda::borrow(gpu(), natives.emplace_back().get()));

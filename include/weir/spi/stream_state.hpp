@@ -115,8 +115,9 @@ class StreamState {
   /// Have `passed(waiter)` called once nothing up to `value` can touch memory any more, by the thread that looks first
   /// after that (`settle`). With `watched`, a thread of the library looks if no other does. It also does so if `or_if`
   /// is true in the step in which the waiter joins the queue: a thread that sets `or_if` and then calls watch() misses
-  /// no waiter. Returns false, and calls nothing, when the value is known to be reached. The timeline is kept until the
-  /// call. Takes no memory.
+  /// no waiter. About what nobody had watched, that thread asks the driver nothing: a question may need a new point,
+  /// and one of a whole CUDA context spoils a capture that has begun. Returns false, and calls nothing, when the value
+  /// is known to be reached. The timeline is kept until the call. Takes no memory.
   [[nodiscard]] bool after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
                            const sync::Atomic<bool>* or_if = nullptr) noexcept;
   /// Say that the caller, which has used the timeline, will only keep it and wait for `value`. The end of `value` can
@@ -127,7 +128,7 @@ class StreamState {
   /// Look after what waits: call at most `most` of the waiters whose values have passed, and return how many were
   /// called. The cost is that of what has passed, and of at most one more question to the driver. Then wait until other
   /// threads have called the waiters that they have in hand, unless this is called from within such a call.
-  std::size_t settle(std::size_t most = ~std::size_t{0}) noexcept;
+  std::size_t settle(std::size_t most = ~std::size_t{0}) noexcept { return settle(most, false); }
   /// Hand everything submitted so far to the device.
   void flush();
 
@@ -150,6 +151,9 @@ class StreamState {
   /// Make sure that the driver can observe a point that covers `value`, and that this point is flushed. `value` must
   /// already be submitted.
   void ensure_marked(std::uint64_t value);
+  /// Do that for everything that the driver has, if it lets the caller; otherwise whoever asks next does. Waits for a
+  /// thread that is inside a driver call for this timeline, whose mark would come later.
+  void mark_submitted() noexcept;
 
   /// Return whether nobody will ever know when `value` is over: the native stream ended before it could be marked, or
   /// its memory was to be used after a stream for which that is so.
@@ -338,6 +342,7 @@ class StreamState {
 
   // waiters.cpp
   friend class detail::Watcher;
+  std::size_t settle(std::size_t most, bool watched_only) noexcept;
   void take_passed(std::uint64_t first, std::size_t most, InHand& hand, Kept& of_queue) noexcept;
   void take_giving_up(InHand& hand, Kept& of_queue) noexcept;
 
@@ -386,7 +391,8 @@ class StreamState {
   sync::Mutex waiting_mutex_;
   WaiterQueue waiting_;
   sync::Atomic<std::uint32_t> called_{0};  // threads that have waiters in hand and are calling them
-  sync::Plain<bool> watched_ = false;      // the library's thread looks after the queue, or will: a count is its own
+  // The library's thread looks after waiters up to this value, or will. If it is not 0, a count is that thread's own.
+  sync::Plain<std::uint64_t> watched_to_ = 0;
   StreamState* next_watched_ = nullptr;    // in the list of that thread
   bool listed_ = false;                    // in that list, whose lock guards this
 

@@ -61,6 +61,8 @@ class WaiterQueue {
   [[nodiscard]] bool empty() const noexcept { return by_value_.empty(); }  ///< nothing waits
   /// Return the smallest value. The queue must not be empty.
   [[nodiscard]] std::uint64_t first_value() const noexcept { return by_value_.first().value_; }
+  /// Return the largest value. The queue must not be empty.
+  [[nodiscard]] std::uint64_t last_value() const noexcept { return by_value_.last().value_; }
   /// Put in `waiter`, which stands in no queue.
   void insert(Waiter& waiter) noexcept {
     giving_up_ += waiter.gives_up_ ? 1 : 0;

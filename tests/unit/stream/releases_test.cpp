@@ -131,7 +131,7 @@ TEST_F(Releases, OnALostStreamBehindOneThatNobodyCanAskAreNotWaitedFor) {
   fake->put(FakeStream::fill());
   behind->put(FakeStream::fill());
   behind->put(fake->space_op(1));  // held back
-  behind->finish(1);
+  behind->finish(2);
   for (FakeStream* const each : {fake, behind}) each->become_unready();
   EXPECT_EQ(take_reports().size(), 2U);
   detail::run_after(queue, {{spi::Kept(*behind), 2}}, [&] { done = true; });
@@ -150,7 +150,7 @@ TEST_F(Releases, OnALostStreamBehindAnotherAreWaitedFor) {
   other->put(FakeStream::fill());
   fake->put(FakeStream::fill());
   fake->put(other->space_op(1));  // held back
-  fake->finish(1);
+  fake->finish(2);
   fake->become_unready();
   EXPECT_EQ(take_reports().size(), 1U);
   detail::run_after(queue, point(2), [&] { done = true; });
