@@ -139,14 +139,18 @@ TEST(Waiters, AreToldOnceThoughTwoLook) {
 /// What nobody watched is watched from some moment on, as when a pool loses its handle.
 TEST(Waiters, AreWatchedFromThenOn) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
-    auto& timeline = marked(scene, 1);
-    auto& waiting = scene.make<Waiting>(timeline);
+    auto& timeline = marked(scene, 2);
+    auto& first = scene.make<Waiting>(timeline);
+    auto& second = scene.make<Waiting>(timeline);
     auto& added = scene.make<sync::Atomic<bool>>(false);
     timeline.retain();
     scene.thread([&] {
-      wait_for(timeline, waiting, 1, false);
-      added.store(true);
       timeline.finish(1);
+      wait_for(timeline, first, 1, false);
+      wait_for(timeline, second, 2, false);
+      added.store(true);
+      for (unsigned i = 0; first.calls == 0; ++i) sync::pause(i);
+      timeline.finish(2);
       timeline.release();
     });
     scene.thread([&] {
@@ -158,7 +162,7 @@ TEST(Waiters, AreWatchedFromThenOn) {
       }
       timeline.release();
     });
-    scene.finally([&] { require(waiting.calls == 1, "it was told"); });
+    scene.finally([&] { require(first.calls == 1 && second.calls == 1, "both were told"); });
   }));
 }
 
