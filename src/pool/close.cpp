@@ -111,8 +111,8 @@ void PoolResource::wait_elsewhere(Cache& cache, Range& range, std::size_t bytes,
     }
   }
   uses.keep();  // the shards keep the streams of the entries that have a tag
-  if (alone_.load(std::memory_order_relaxed)) {  // as in mark_awaited()
-    for (const auto& entry : uses.entries()) entry.stream->mark_submitted();
+  if (alone_.load(std::memory_order_relaxed)) {  // as in mark_awaited(), but a close does not wait for others
+    for (const auto& entry : uses.entries()) (void)entry.stream->finished(entry.value);
   }
   range.leads = false;
   const bool here = at_home(cache, [&] {
