@@ -47,7 +47,7 @@ struct Connection {
 // The one with the most bytes comes first.
 TEST(LentMemory, IsMissingWithFourProcessesAndSoManyMore) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer knows of 64 locks at a time, and a fork beside several channels holds more";
+  GTEST_SKIP() << "ThreadSanitizer knows of 64 locks at a time, and a fork holds more";
 #endif
   const ResourcePtr resource = host::make_shared_resource();
   const Stream stream{host_device()};
