@@ -127,7 +127,7 @@ TEST(Questions, AreNotForgotten) {
   }));
 }
 
-/// Who cannot leave that to others waits until they have done it.
+/// A caller that cannot leave the mark to others waits for the turn, and makes it.
 TEST(Questions, AreMarkedWhenTheCallReturns) {
   EXPECT_TRUE(explore::holds([](Scene& scene) {
     auto& stream = stage(scene);

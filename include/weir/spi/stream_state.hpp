@@ -115,9 +115,9 @@ class StreamState {
   /// Have `passed(waiter)` called once nothing up to `value` can touch memory any more, by the thread that looks first
   /// after that (`settle`). With `watched`, a thread of the library looks if no other does. It also does so if `or_if`
   /// is true in the step in which the waiter joins the queue: a thread that sets `or_if` and then calls watch() misses
-  /// no waiter. About what nobody had watched, that thread asks the driver nothing: a question may need a new point,
-  /// and one of a whole CUDA context spoils a capture that has begun. Returns false, and calls nothing, when the value
-  /// is known to be reached. The timeline is kept until the call. Takes no memory.
+  /// no waiter. The library's thread asks only about values that are watched, because a question may need a new
+  /// point, and a point of a whole CUDA context spoils a capture that has begun. Returns false, and calls nothing, when
+  /// the value is known to be reached. The timeline is kept until the call. Takes no memory.
   [[nodiscard]] bool after(std::uint64_t value, Waiter& waiter, Waiter::Passed passed, bool watched,
                            const sync::Atomic<bool>* or_if = nullptr) noexcept;
   /// Say that the caller, which has used the timeline, will only keep it and wait for `value`. The end of `value` can
@@ -151,8 +151,8 @@ class StreamState {
   /// Make sure that the driver can observe a point that covers `value`, and that this point is flushed. `value` must
   /// already be submitted.
   void ensure_marked(std::uint64_t value);
-  /// Do that for everything that the driver has, if it lets the caller; otherwise whoever asks next does. Waits for a
-  /// thread that is inside a driver call for this timeline, whose mark would come later.
+  /// The same for everything that the driver has. It does not throw: a mark that the driver refuses is left to the next
+  /// caller that asks. It waits while another thread submits work here, because that thread's mark would come later.
   void mark_submitted() noexcept;
 
   /// Return whether nobody will ever know when `value` is over: the native stream ended before it could be marked, or
