@@ -2,6 +2,7 @@
 #include "background.hpp"
 
 #include <limits>
+#include <utility>
 
 #include "base/linger.hpp"
 #include "base/start_thread.hpp"
@@ -9,21 +10,50 @@
 
 namespace weir::cuda {
 
-void Background::run(std::function<void()> job) {
+namespace {
+
+struct Function final : Background::Job {
+  explicit Function(std::function<void()> given) : function(std::move(given)) {}
+  void run() noexcept override { function(); }
+  std::function<void()> function;
+};
+
+}  // namespace
+
+void Background::run(std::function<void()> function) {
+  auto job = std::make_unique<Function>(std::move(function));
   const std::scoped_lock lock(mutex_);
-  jobs_.push_back(std::move(job));
-  if (jobs_.size() > idle_ && threads_ < limit_) {
-    try {
-      weir::detail::start_thread([this] { work(); }).detach();
-      ++threads_;
-    } catch (...) {
-      if (threads_ == 0 || limit_ > 1) {  // no other thread is sure to run the job
-        jobs_.pop_back();
-        throw;
-      }
-    }
-  }
+  start_for(jobs_ + 1);
+  push(std::move(job));
   arrived_.notify_one();
+}
+
+void Background::add(std::unique_ptr<Job> job) noexcept {
+  const std::scoped_lock lock(mutex_);
+  push(std::move(job));
+}
+
+void Background::start() {
+  const std::scoped_lock lock(mutex_);
+  start_for(jobs_);
+  arrived_.notify_one();
+}
+
+void Background::start_for(std::size_t jobs) {
+  if (jobs <= idle_ || threads_ == limit_) return;
+  try {
+    weir::detail::start_thread([this] { work(); }).detach();
+    ++threads_;
+  } catch (...) {
+    if (threads_ == 0 || limit_ > 1) throw;  // no other thread is sure to run them
+  }
+}
+
+void Background::push(std::unique_ptr<Job> job) noexcept {
+  Job* const added = job.get();
+  (last_ ? last_->behind_ : first_) = std::move(job);
+  last_ = added;
+  ++jobs_;
 }
 
 void Background::work() noexcept {
@@ -31,14 +61,15 @@ void Background::work() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;
-    const bool more = arrived_.wait_for(lock, weir::detail::linger.load(), [&] { return !jobs_.empty(); });
+    const bool more = arrived_.wait_for(lock, weir::detail::linger.load(), [&] { return jobs_ != 0; });
     --idle_;
     if (!more) break;
-    auto job = std::move(jobs_.front());
-    jobs_.pop_front();
+    auto job = std::move(first_);
+    first_ = std::move(job->behind_);
+    if (--jobs_ == 0) last_ = nullptr;
     lock.unlock();
-    job();
-    job = nullptr;
+    job->run();
+    job.reset();
     lock.lock();
   }
   --threads_;

@@ -5,8 +5,8 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 namespace weir::cuda {
@@ -15,17 +15,40 @@ namespace weir::cuda {
 /// has nothing to do. Never destroyed, so that process exit has nothing to join.
 class Background {
  public:
+  /// Something to do, with room for its place in the queue.
+  class Job {
+   public:
+    Job() = default;
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    virtual ~Job() = default;
+    virtual void run() noexcept = 0;
+
+   private:
+    friend Background;
+    std::unique_ptr<Job> behind_;
+  };
+
   Background(const char* name, std::size_t limit) : name_(name), limit_(limit) {}
-  /// Queue a job. Throws when the job cannot be queued, or when the first thread for it cannot be started; then the job
-  /// does not run.
-  void run(std::function<void()> job);
+  /// Queue a function. Throws when there is no memory for it, or when the first thread for it cannot be started; then
+  /// it does not run.
+  void run(std::function<void()> function);
+  /// Queue a job. It may stay there until `start` is called.
+  void add(std::unique_ptr<Job> job) noexcept;
+  /// See to it that there is a thread for all that is queued. Throws when the first one cannot be started; then the
+  /// jobs run once a later call, or run(), has started it.
+  void start();
 
  private:
+  void start_for(std::size_t jobs);
+  void push(std::unique_ptr<Job> job) noexcept;
   void work() noexcept;
 
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::function<void()>> jobs_;
+  std::unique_ptr<Job> first_;
+  Job* last_ = nullptr;
+  std::size_t jobs_ = 0;
   const char* name_;
   std::size_t limit_;
   std::size_t threads_ = 0;

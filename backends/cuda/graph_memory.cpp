@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "background.hpp"
 #include "context_scope.hpp"
 #include "device.hpp"
 #include "naming.hpp"
@@ -109,12 +108,13 @@ void Graphs::List::forget(cuuint64_t id) noexcept {
 void CUDA_CB Graphs::graph_ended(void* data) noexcept {
   std::unique_ptr<Owner> owner(static_cast<Owner*>(data));
   owner->list->forget(owner->id);
+  reaper().add(std::move(owner));
   try {
-    reaper().run([list = owner->list, memory = owner->memory] { memory->end(list->open.load() != 0); });
-  } catch (const std::exception&) {
-    (void)owner.release();  // it has the memory
-    report({std::make_error_code(std::errc::not_enough_memory), "cuda::Allocator: the end of a graph",
-            "its memory is leaked: there is no memory or no thread to free it"});
+    reaper().start();
+  } catch (const std::exception& error) {
+    report({{},
+            "cuda::Allocator: the memory of a graph comes back with that of the next one: no thread can free it now",
+            error.what()});
   }
 }
 
@@ -149,7 +149,7 @@ std::shared_ptr<GraphMemory> Graphs::of(Gpu& gpu, CUstream native) {
   if (found == list_->graphs.end()) {
     lock.unlock();
     auto memory = std::make_shared<GraphMemory>(gpu);
-    give_to(graph, std::make_unique<Owner>(Owner{list_, memory, id}), gpu);
+    give_to(graph, std::make_unique<Owner>(list_, memory, id), gpu);
     lock.lock();
     found = list_->graphs.try_emplace(id, One{std::move(memory), {}}).first;  // another thread may have been faster
   }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "background.hpp"
 #include "weir/buffer.hpp"
 #include "weir/stream.hpp"
 
@@ -83,7 +84,10 @@ class Graphs {
     void forget(cuuint64_t id) noexcept;
   };
   /// What a graph owns.
-  struct Owner {
+  struct Owner final : Background::Job {
+    Owner(std::shared_ptr<List> given_list, std::shared_ptr<GraphMemory> given_memory, cuuint64_t given_id) noexcept
+        : list(std::move(given_list)), memory(std::move(given_memory)), id(given_id) {}
+    void run() noexcept override { memory->end(list->open.load() != 0); }
     std::shared_ptr<List> list;
     std::shared_ptr<GraphMemory> memory;
     cuuint64_t id;

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "background.hpp"
 #include "driver.hpp"
 #include "errors.hpp"
 #include "sticky_errors.hpp"
@@ -68,10 +67,13 @@ void CUDA_CB HostCalls::run(void* data) noexcept {
     const std::scoped_lock lock(get().mutex_);
     get().unlink(*call);
   }
+  reaper().add(std::unique_ptr<Call>(call));
   try {
-    reaper().run([call] { delete call; });
+    reaper().start();
   } catch (const std::exception& error) {
-    report({{}, "Stream::call: what the function owns is leaked, because no thread can end it", error.what()});
+    report({{},
+            "Stream::call: what the function owns ends with what the next one owns: no thread can end it now",
+            error.what()});
   }
 }
 

@@ -8,6 +8,8 @@
 #include <functional>
 #include <mutex>
 
+#include "background.hpp"
+
 namespace weir::cuda {
 
 /// All functions that were launched and have not ended. Never destroyed.
@@ -26,7 +28,9 @@ class HostCalls {
   bool runs_in(CUcontext context) noexcept;
 
  private:
-  struct Call {
+  /// Its job, once the function has ended, is to destroy what the function owns.
+  struct Call final : Background::Job {
+    void run() noexcept override { function = nullptr; }
     CUcontext context = nullptr;
     std::function<void()> function;
     bool running = false;

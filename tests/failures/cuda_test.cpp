@@ -11,10 +11,13 @@
 #include "gate.hpp"
 #include "inject/allocations.hpp"
 #include "inject/system_calls.hpp"
+#include "loop.hpp"
 #include "modelled_driver.hpp"
 #include "sink.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
+#include "weir/interop/cuda_allocator.hpp"
+#include "weir/pool.hpp"
 
 namespace weir::test {
 namespace {
@@ -41,7 +44,7 @@ class OnCuda : public testing::Test {
   void (*fail_)(const char*, int, int) = nullptr;
 };
 
-TEST_F(OnCuda, WhatAHostFunctionOwnsIsLeakedWhenNoThreadCanEndIt) {
+TEST_F(OnCuda, WhatAHostFunctionOwnsEndsWithWhatTheNextOneOwnsWhenNoThreadCanEndIt) {
   FailingAllocations injector(gpu());
   injector.settle();  // no thread is there already
   injector.arm(0, 0);
@@ -56,9 +59,50 @@ TEST_F(OnCuda, WhatAHostFunctionOwnsIsLeakedWhenNoThreadCanEndIt) {
   (void)injector.disarm();
   const auto reports = take_reports();
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_EQ(reports[0].where, "Stream::call: what the function owns is leaked, because no thread can end it");
+  EXPECT_EQ(reports[0].where,
+            "Stream::call: what the function owns ends with what the next one owns: no thread can end it now");
   EXPECT_EQ(reports[0].message, "std::bad_alloc");
   EXPECT_FALSE(owned.expired());
+  stream.call([] {});
+  EXPECT_TRUE(eventually([&] { return owned.expired(); }));
+}
+
+/// Capture an allocation, and return the graph. It owns the memory.
+CUgraph capture(cuda::Allocator& allocator, CUstream stream) {
+  const auto begin =
+      reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(find_in_model("cuStreamBeginCapture_v2"));
+  const auto end = reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(find_in_model("cuStreamEndCapture"));
+  CUgraph graph = nullptr;
+  EXPECT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  allocator.deallocate(stream, allocator.allocate(stream, 64));
+  EXPECT_EQ(end(stream, &graph), CUDA_SUCCESS);
+  return graph;
+}
+
+TEST_F(OnCuda, TheMemoryOfAGraphComesBackWithThatOfTheNextWhenNoThreadCanFreeIt) {
+  const auto destroy = reinterpret_cast<CUresult (*)(CUgraph)>(find_in_model("cuGraphDestroy"));
+  const auto set_current = reinterpret_cast<CUresult (*)(CUcontext)>(find_in_model("cuCtxSetCurrent"));
+  const auto pool = make_pool(cuda::make_device_resource(gpu()));
+  cuda::Allocator allocator(pool);
+  const Stream stream(gpu());
+  ASSERT_EQ(set_current(static_cast<cuda::Gpu&>(gpu().state()).context()), CUDA_SUCCESS);
+  CUgraph first = capture(allocator, cuda::native(stream)), second = capture(allocator, cuda::native(stream));
+  EXPECT_EQ(pool->stats().live_buffers, 2U);
+  {
+    FailingSystemCalls injector(host_device());
+    injector.settle();  // no thread is there already
+    injector.arm_only("thread", 1, 0);
+    EXPECT_EQ(destroy(first), CUDA_SUCCESS);
+    const auto reports = await_reports(1);
+    EXPECT_TRUE(injector.disarm().has_value());
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_EQ(reports[0].where,
+              "cuda::Allocator: the memory of a graph comes back with that of the next one: no thread can free it now");
+    EXPECT_EQ(pool->stats().live_buffers, 2U);
+  }
+  EXPECT_EQ(destroy(second), CUDA_SUCCESS);
+  EXPECT_TRUE(eventually([&] { return pool->stats().live_buffers == 0; }));
+  EXPECT_EQ(set_current(nullptr), CUDA_SUCCESS);
 }
 
 TEST_F(OnCuda, ADeviceThatStopsLetsGoOfHostFunctionsAlsoWithoutMemory) {

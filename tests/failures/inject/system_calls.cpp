@@ -327,9 +327,6 @@ void FailingSystemCalls::settle() {
 std::map<std::string, long> FailingSystemCalls::alive() {
   return driver_ ? driver_->alive() : std::map<std::string, long>{};
 }
-const char* FailingSystemCalls::leaks(const Injected& call) {
-  return call.call == "thread" ? "what a host function owns may not end on the driver's thread" : nullptr;
-}
 const char* FailingSystemCalls::harmless(const Injected& /*call*/) { return failed.code.harmless; }
 
 }  // namespace weir::test

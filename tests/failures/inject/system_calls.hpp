@@ -20,7 +20,6 @@ class FailingSystemCalls final : public Injector {
   void settle() override;
   std::map<std::string, long> alive() override;
   const char* harmless(const Injected& call) override;
-  const char* leaks(const Injected& call) override;
 
  private:
   Device device_;
