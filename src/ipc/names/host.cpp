@@ -213,9 +213,8 @@ void Host::admit(ConnectedSocket socket) {
                                   channel::Deadline(options_.patience));
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));
-  } catch (...) {
-    files_.remove(file);
-    visitors_.erase(file);  // nobody would hear what it says
+  } catch (...) {  // nobody would hear what it says. Its file is not watched, and may be another one's by now
+    visitors_.erase(file);
     ledger_.leave(client);
     throw;
   }

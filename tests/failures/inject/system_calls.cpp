@@ -201,8 +201,10 @@ int __wrap_epoll_create1(int flags) {
 }
 int __real_epoll_ctl(int, int, int, epoll_event*);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
-  const bool adds = operation == EPOLL_CTL_ADD;  // nothing that the others are asked for can fail
-  return adds && refuse("epoll_ctl", of_epoll_add) ? -1 : __real_epoll_ctl(epoll, operation, fd, event);
+  if (operation == EPOLL_CTL_ADD && refuse("epoll_ctl", of_epoll_add)) return -1;
+  const int result = __real_epoll_ctl(epoll, operation, fd, event);
+  if (operation == EPOLL_CTL_DEL) EXPECT_EQ(result, 0) << "file " << fd << " is not watched: " << std::strerror(errno);
+  return result;
 }
 int __real_epoll_wait(int, epoll_event*, int, int);
 int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
