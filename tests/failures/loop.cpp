@@ -191,6 +191,7 @@ class Loop {
     leaks_ += leaked ? 1 : 0;
     check_told(*hit, outcome, reports);
     EXPECT_TRUE(leaked || outcome.what != Outcome::wrong) << outcome;
+    // What waits for the next one ends with it, and counts as left if it does not.
     if (say("ends with what the next one owns")) run_without_failure("with the next one");
     if (leaked || injector_.renewed_after(*hit)) {
       accept_what_is_left();

@@ -213,7 +213,7 @@ void Host::admit(ConnectedSocket socket) {
                                   channel::Deadline(options_.patience));
     Visitor& added = *visitors_.insert_or_assign(file, std::move(visitor)).first->second;
     check(files_.add(file, added.wanted(), key(file)));
-  } catch (...) {  // nobody would hear what it says. Its file is not watched, and may be another one's by now
+  } catch (...) {  // nobody would hear this client. It is not watched, and its file's number may be in use again
     visitors_.erase(file);
     ledger_.leave(client);
     throw;
