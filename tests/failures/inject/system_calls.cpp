@@ -203,7 +203,9 @@ int __real_epoll_ctl(int, int, int, epoll_event*);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
   if (operation == EPOLL_CTL_ADD && refuse("epoll_ctl", of_epoll_add)) return -1;
   const int result = __real_epoll_ctl(epoll, operation, fd, event);
-  if (operation == EPOLL_CTL_DEL) EXPECT_EQ(result, 0) << "file " << fd << " is not watched: " << std::strerror(errno);
+  if (operation == EPOLL_CTL_DEL) {
+    EXPECT_EQ(result, 0) << "file " << fd << " is not watched: " << std::strerror(errno);
+  }
   return result;
 }
 int __real_epoll_wait(int, epoll_event*, int, int);
