@@ -98,20 +98,21 @@ class WEIR_API RingProducer {
   void remove_consumer(std::uint64_t id);
 
   /// Return a free slot of `slot_bytes` bytes, usable on `stream` at once: nobody uses it any more. Its bytes are those
-  /// of an earlier frame. Closing it without publishing gives it back. Throws timed_out, naming what holds the slots,
-  /// when none becomes free within `timeout`; closed.
+  /// of an earlier frame. Everything that is put on `stream` until the slot is published or closed counts as a use of
+  /// it; other streams are told of by `use_on`. Closing it without publishing gives it back after these uses. Throws
+  /// timed_out, naming what holds the slots, when none becomes free within `timeout`; closed.
   [[nodiscard]] Buffer acquire(const Stream& stream, std::chrono::milliseconds timeout = Channel::endless);
   /// The same as a tensor of the ring's layout. Throws invalid_argument when the ring has none.
   [[nodiscard]] Tensor acquire_tensor(const Stream& stream, std::chrono::milliseconds timeout = Channel::endless);
 
   /// Publish a slot, or a slice of one, as the next frame. Return its sequence number, which begins with 0. The
-  /// consumers' streams wait for everything that was put on `stream` and for all recorded uses of the slot. Consumers
-  /// that have room are sent the frame at once, and others as soon as they have. Waits for nobody; only for a borrowed
-  /// stream it may wait as cuda::borrow says. Throws invalid_argument for a buffer that is not of this ring, has zero
-  /// bytes or is smaller than the ring's layout needs, and for a payload that is too large; closed; peer_gone and
-  /// device_lost when the stream, or other work on the slot, is lost. What keeps a single consumer from being sent the
-  /// frame goes to the failure sink, and is tried again with the next frame. A frame whose work is lost before it was
-  /// sent is reported and dropped: consumers miss it.
+  /// consumers' streams wait for everything that was put on `stream` and on the stream of `acquire`, and for all
+  /// recorded uses of the slot. Consumers that have room are sent the frame at once, and others as soon as they have.
+  /// Waits for nobody; only for a borrowed stream it may wait as cuda::borrow says. Throws invalid_argument for a
+  /// buffer that is not of this ring, has zero bytes or is smaller than the ring's layout needs, and for a payload that
+  /// is too large; closed; peer_gone and device_lost when the stream, or other work on the slot, is lost. What keeps a
+  /// single consumer from being sent the frame goes to the failure sink, and is tried again with the next frame. A
+  /// frame whose work is lost before it was sent is reported and dropped: consumers miss it.
   std::uint64_t publish(Buffer frame, const Stream& stream, std::span<const std::byte> payload = {});
   /// The same for a tensor's slot.
   std::uint64_t publish(Tensor frame, const Stream& stream, std::span<const std::byte> payload = {});

@@ -62,11 +62,12 @@ class WEIR_API Server {
 
   /// Publish `tensor`, in place of an earlier one of that name, all at once. The earlier one stays valid for those who
   /// hold it. A client's stream waits for everything that was put on `stream` before this call, and for what is on the
-  /// buffer's allocation stream and recorded as its uses when the client gets it. The tensor may be closed right
-  /// afterwards. Return its version.
-  /// Throws invalid_argument for a name that is empty, too long, not UTF-8, or has control characters or `*`, for more
-  /// than 64 dimensions, and when there are too many names; unsupported for memory that was not made exportable, and
-  /// for Access::read_only where the backend cannot lend memory for reading alone (Vulkan); closed.
+  /// buffer's allocation stream and recorded as its uses when the client gets it. What an application puts on a
+  /// borrowed allocation stream itself counts if it was there before this call. The tensor may be closed right
+  /// afterwards. Return its version. Throws invalid_argument for a name that is empty, too long, not UTF-8, or has
+  /// control characters or `*`, for more than 64 dimensions, and when there are too many names; unsupported for memory
+  /// that was not made exportable, and for Access::read_only where the backend cannot lend memory for reading alone
+  /// (Vulkan); closed.
   std::uint64_t publish(std::string_view name, const Tensor& tensor, const Stream& stream,
                         Access access = Access::read_write);
   /// Publish all bytes of `buffer`, as a tensor of bytes.

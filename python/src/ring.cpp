@@ -139,8 +139,9 @@ void bind_producer(nb::module_& ipc) {
       .def("acquire", &acquire, nb::kw_only(), nb::arg("stream"), nb::arg("timeout") = nb::none(),
            nb::sig("def acquire(self, *, stream: weir._weir.Stream, timeout: float | None = None) -> "
                    "weir._weir.Buffer | weir._weir.Tensor"),
-           "Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. `timeout` in "
-           "seconds; Ctrl-C ends the wait. Raises Error: timed_out, closed.")
+           "Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. What is put on "
+           "`stream` until the slot is published or closed counts as a use of it. `timeout` in seconds; Ctrl-C ends "
+           "the wait. Raises Error: timed_out, closed.")
       .def(
           "publish", &publish, nb::arg("slot"), nb::kw_only(), nb::arg("stream"), nb::arg("payload") = nb::bytes("", 0),
           "Publish a slot as the next frame, with up to 248 bytes beside it, and close it here. Return its number. The "

@@ -222,8 +222,9 @@ class RingProducer:
         """Send nothing more to the consumer."""
 
     def acquire(self, *, stream: Stream, timeout: float | None = None) -> Any:
-        """Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. `timeout` in
-        seconds; Ctrl-C ends the wait. Raises Error: timed_out, closed."""
+        """Return a free slot, usable on `stream`: a Tensor if the ring has a shape, else a Buffer. What is put on
+        `stream` until the slot is published or closed counts as a use of it. `timeout` in seconds; Ctrl-C ends the
+        wait. Raises Error: timed_out, closed."""
 
     def publish(self, slot: Buffer | Tensor, *, stream: Stream, payload: bytes = b"") -> int:
         """Publish a slot as the next frame, with up to 248 bytes beside it, and close it here. Return its number. The

@@ -37,8 +37,9 @@ Buffer ipc::open(Descriptor descriptor, const Stream& stream) {
   for (std::size_t i = 0; i < memory; ++i) files.emplace_back(std::move(fds[i]));
   auto segment = detail::open_memory(device, wire, files);
   segment->lease = std::move(lease);
-  stream.wait(ready);
-  return spi::make_adopted_buffer(std::move(segment), wire.offset, wire.size, stream);
+  Buffer opened = spi::make_adopted_buffer(std::move(segment), wire.offset, wire.size, stream);
+  stream.wait(ready);  // last: a call that fails leaves no wait behind
+  return opened;
 }
 
 }  // namespace weir

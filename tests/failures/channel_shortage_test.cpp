@@ -10,14 +10,22 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "expect.hpp"
+#include "folder.hpp"
+#include "hold.hpp"
 #include "inject/allocations.hpp"
 #include "ipc/channel/watcher.hpp"
 #include "ipc/channel/words.hpp"
 #include "loop.hpp"
 #include "sink.hpp"
+#include "threads.hpp"
 #include "weir/channel.hpp"
+#include "weir/held_set.hpp"
+#include "weir/holder.hpp"
 #include "weir/host.hpp"
+#include "weir/ipc.hpp"
 #include "weir/pool.hpp"
+#include "weir/tensor.hpp"
 
 namespace weir::test {
 namespace {
@@ -131,6 +139,77 @@ TEST_F(ChannelShortOfMemory, ABorrowerOpensLaterWhatItCouldNotOpen) {
     EXPECT_EQ(got.size(), bytes);
   }
   EXPECT_GE(refused, 6U);
+  EXPECT_LT(nth, most) << "it never ends";
+}
+
+// Nor does the stream wait for work on a buffer that the caller did not get: it would be lost with the peer.
+TEST_F(ChannelShortOfMemory, WhatIsNotReceivedIsNotWaitedFor) {
+  FailingAllocations injector(host_device());
+  for (const bool over_channel : {true, false}) {
+    std::size_t nth = 1, refused = 0;
+    for (bool more = true; more && nth < most; ++nth) {
+      SCOPED_TRACE("allocation " + std::to_string(nth));
+      Pair pair;
+      const Stream writer(host_device()), reader(host_device());
+      const Buffer sent = filled(plain_, 1);
+      Hold hold;
+      writer.wait(hold.event());
+      std::optional<ipc::Descriptor> descriptor;
+      if (over_channel) {
+        pair.lender.send(sent, writer, {}, limit);
+      } else {
+        descriptor = sent.ipc_descriptor(writer);
+      }
+      Buffer got;
+      bool failed = false;
+      injector.arm(nth, 0);
+      try {
+        got = over_channel ? pair.borrower.receive(reader, limit).buffer : ipc::open(*std::move(descriptor), reader);
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      more = injector.disarm().has_value();
+      refused += failed ? 1 : 0;
+      EXPECT_EQ(reader.done(), failed);
+      (void)take_reports();
+    }
+    EXPECT_GE(refused, 6U);
+    EXPECT_LT(nth, most) << "it never ends";
+  }
+}
+
+TEST(HeldSetsShortOfMemory, AreCommittedOrNot) {
+  const Folder folder;
+  ipc::Holder holder(folder / "holder");
+  const Thread serves([&] { holder.run(); });
+  const OnLeaving stops([&] { holder.stop(); });
+  const Stream stream(host_device());
+  const Buffer buffer = host::make_shared_resource()->allocate(64, stream);
+  FailingAllocations injector(host_device());
+  std::size_t nth = 1, refused = 0;
+  for (bool more = true; more && nth < most; ++nth) {
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    const std::string name = "set " + std::to_string(nth);
+    ipc::SetWriter writer(folder / "holder", name);
+    writer.add("a", buffer.view(u8, {64}), stream);
+    bool failed = false;
+    injector.arm(nth, 0);
+    try {
+      (void)writer.commit(limit);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    more = injector.disarm().has_value();
+    refused += failed ? 1 : 0;
+    ipc::SetReader reader(folder / "holder", name);
+    if (failed) {
+      EXPECT_ERROR(reader.open(stream, 1ms), Errc::timed_out, "");
+    }
+    writer.add("b", buffer.view(u8, {64}), stream);
+    (void)writer.commit(limit);
+    EXPECT_EQ(reader.open(stream, limit).tensors.size(), failed ? 2U : 1U);
+  }
+  EXPECT_GE(refused, 3U);
   EXPECT_LT(nth, most) << "it never ends";
 }
 

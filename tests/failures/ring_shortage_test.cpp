@@ -6,8 +6,10 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "inject/allocations.hpp"
+#include "inject/system_calls.hpp"
 #include "loop.hpp"
 #include "sink.hpp"
 #include "weir/channel.hpp"
@@ -63,6 +65,34 @@ TEST_P(RingShortOfMemory, GoesOnByItself) {
 
 INSTANTIATE_TEST_SUITE_P(Of, RingShortOfMemory, testing::Values(Whose::own, Whose::others),
                          [](const auto& of) { return of.param == Whose::own ? "publish" : "the_thread"; });
+
+// Many frames go in several packets, of which the system refuses one.
+TEST(RingsShortOfRoom, GoOnWithTheFramesThatWereNotSent) {
+  constexpr std::size_t many = 250, enobufs = 2;
+  const Stream stream(host_device());
+  FailingSystemCalls injector(host_device());
+  const auto resource = host::make_shared_resource();
+  std::size_t nth = 1;
+  for (bool more = true; more && nth < most; ++nth) {
+    SCOPED_TRACE("packet " + std::to_string(nth));
+    auto sockets = ipc::Channel::make_sockets();
+    ipc::RingProducer ring(resource, {.slots = many, .slot_bytes = 16, .per_consumer = many});
+    (void)ring.add_consumer(std::move(sockets.first));
+    ipc::RingConsumer consumer(std::move(sockets.second), {.ahead = 2 * many});
+    consumer.open(stream, limit);
+    std::vector<ipc::Parcel> frames;
+    while (frames.size() != many) frames.push_back({ring.acquire(stream, limit), std::vector<std::byte>(240)});
+    injector.arm_only("sendmsg", nth, enobufs);
+    (void)ring.publish(frames, stream);
+    more = injector.disarm().has_value();
+    for (std::uint64_t i = 0; i < many; ++i) ASSERT_EQ(consumer.next(stream, limit).sequence, i);
+    EXPECT_TRUE(eventually([&] { return ring.stats().free == many; })) << ring.stats().free;
+    EXPECT_EQ(ring.stats().consumers.size(), 1U);
+    (void)take_reports();
+  }
+  EXPECT_GT(nth, 3U) << "they went in one packet";
+  EXPECT_LT(nth, most) << "it never ends";
+}
 
 // What the greeting says is learned once, and it is never taken for a frame.
 TEST(RingsShortOfMemory, AreOpenedAgain) {

@@ -20,6 +20,7 @@
 #include "threads.hpp"
 #include "time_limits.hpp"
 #include "weir/client.hpp"
+#include "weir/host.hpp"
 #include "weir/memory_resource.hpp"
 #include "weir/pool.hpp"
 #include "weir/server.hpp"
@@ -287,6 +288,20 @@ TEST(NamesOfTheHost, AQuestionThatWasGivenUpHoldsUpNobodysStream) {
   (void)client.get("fast", stream, limit);
   stream.synchronize();  // for ever, if it is behind the gate
   gate.open();
+}
+
+TEST(NamesOfTheHost, WhatAQuestionThatWasGivenUpAskedForGoesBackWithAnyCall) {
+  const Folder folder;
+  const Stream stream(host_device());
+  Server server(folder / "server");
+  server.publish("a", host::make_shared_resource()->allocate(64, stream), stream);
+  Client client(server.path());
+  const auto loans = [&] { return client.guests(limit).at(0).loans.size(); };
+  while (!fails_with([&] { (void)client.get("a", stream, 0ms); }, Errc::timed_out, "")) {
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (loans() != 0 && std::chrono::steady_clock::now() < deadline) (void)client.list("*", limit);
+  EXPECT_EQ(loans(), 0U);
 }
 
 // A thread of the parent may be inside a call when the process forks.

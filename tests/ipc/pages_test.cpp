@@ -252,6 +252,20 @@ TEST_P(LentPages, ManyGoOverAChannelOneAfterAnother) {
   }
 }
 
+// The receiver closes none of them: that it has taken them makes room.
+TEST_P(LentPages, ThatAreKeptMakeRoomForMore) {
+  constexpr std::size_t each = 50, count = 8;
+  const Buffer all = in_pages(each * count);
+  Connected channels;
+  const Thread sender([&] {
+    for (std::size_t i = 0; i < count; ++i)
+      channels.here.send(all.slice(i * each * page, each * page), stream, {}, limit);
+  });
+  std::vector<Buffer> kept;
+  for (std::size_t i = 0; i < count; ++i) kept.push_back(receive(channels.there, stream));
+  EXPECT_EQ(channels.there.stats().borrowed, count);
+}
+
 TEST_P(LentPages, TooManyOfThemAreRefused) {
   const Buffer buffer = in_pages(251);
   Connected channels;

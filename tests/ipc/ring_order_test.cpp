@@ -36,6 +36,51 @@ TEST_P(RingOrder, AConsumersWorkComesBeforeTheEndOfItsFrame) {
   (void)producer.acquire(stream, limit);
 }
 
+// What is put there, such as a host function, uses the slot without saying so.
+TEST_P(RingOrder, WorkOnTheStreamOfAcquireComesBeforeTheFrame) {
+  RingProducer producer(resource, {.slots = 2, .slot_bytes = 600});
+  RingConsumer consumer = join(producer);
+  const Stream making(device()), publishing(device()), reading(device());
+  Gate gate;
+  Buffer slot = producer.acquire(making, limit);
+  gate.hold(making);
+  (void)producer.publish(std::move(slot), publishing);
+  const ipc::Frame frame = consumer.next(reading, limit);
+  EXPECT_FALSE(reading.done());
+  gate.open();
+  reading.synchronize();
+  EXPECT_TRUE(making.done());
+}
+
+TEST_P(RingOrder, WorkOnTheStreamOfAcquireComesBeforeTheEndOfASlot) {
+  RingProducer producer(resource, {.slots = 2, .slot_bytes = 600});
+  const Stream making(device());
+  Gate gate;
+  Buffer slot = producer.acquire(making, limit);
+  gate.hold(making);
+  slot.close();
+  EXPECT_EQ(producer.stats().free, 1U);
+  gate.open();
+  EXPECT_EQ(free_slots(producer, 2), 2U);
+}
+
+// Otherwise every frame would wait for the next ones.
+TEST_P(RingOrder, LaterWorkOnTheStreamOfAcquireIsNotOfTheFrame) {
+  RingProducer producer(resource, {.slots = 2, .slot_bytes = 600});
+  RingConsumer consumer = join_open(producer);
+  const Stream making(device());
+  publish(producer, 0, making);
+  publish(producer, 1, making);
+  expect_frame(consumer.next(stream, limit), 0, 0);
+  making.synchronize();
+  Gate gate;
+  gate.hold(making);
+  EXPECT_EQ(free_slots(producer, 1), 1U);
+  expect_frame(consumer.next(stream, limit), 1, 0);
+  EXPECT_EQ(free_slots(producer, 2), 2U);
+  gate.open();
+}
+
 TEST_P(RingOrder, TheConsumersStreamWaitsForTheProducers) {
   RingProducer producer(resource, {.slots = 4, .slot_bytes = 600});
   RingConsumer consumer = join(producer);

@@ -91,6 +91,7 @@ class Borrower {
     const auto known = segments_.find(segment);
     if (known == segments_.end()) return;  // the peer is gone
     --known->second.arrived;
+    owes_files_ = owes_files_ || (known->second.unopened && known->second.files != 0);
     forget_files(known->second);
   }
   /// A grant that was taken is used no more.
@@ -99,8 +100,10 @@ class Borrower {
     to_release_.push_back(number);
   }
 
-  /// Return whether it is time to tell the peer of what has happened.
-  [[nodiscard]] bool owes_much() const noexcept { return to_release_.size() >= 64 || to_credit_ > window_ / 4; }
+  /// Return whether it is time to tell the peer of what has happened. It may wait for room for files.
+  [[nodiscard]] bool owes_much() const noexcept {
+    return to_release_.size() >= 64 || to_credit_ > window_ / 4 || owes_files_;
+  }
   [[nodiscard]] std::size_t to_release() const noexcept { return to_release_.size(); }
   /// Put into the packet what fits of what the peer has to be told.
   void tell(PacketWriter& packet) {
@@ -112,6 +115,7 @@ class Borrower {
   /// The packet of the last tell() was sent.
   void told() noexcept {
     to_credit_ -= std::exchange(told_credit_, 0);
+    owes_files_ = owes_files_ && to_credit_ != 0;
     const auto sent = to_release_.begin() + static_cast<std::ptrdiff_t>(std::exchange(told_releases_, 0));
     to_release_.erase(to_release_.begin(), sent);
   }
@@ -148,6 +152,7 @@ class Borrower {
   const Borrows what_;
   std::uint32_t arrived_ = 0, unopened_ = 0, to_credit_ = 0, told_credit_ = 0;
   std::size_t unopened_files_ = 0;  // of segments of several parts
+  bool owes_files_ = false;         // the peer does not know yet of all files that were opened
   std::size_t held_ = 0;
   std::vector<std::uint64_t> to_release_;
   std::size_t told_releases_ = 0;

@@ -47,16 +47,22 @@ class Lender {
   /// Return whether the peer may be told of a segment with so many files now. It keeps them open until its user takes
   /// the first buffer of the segment, so segments of many parts do not come one right after another.
   [[nodiscard]] bool takes_files(std::size_t files) const noexcept {
-    return files == 1 || on_their_way_ == 0 || files <= most_unopened_files - std::min(most_unopened_files, unopened_);
+    return files == 1 || unopened_ == 0 || files <= most_unopened_files - std::min(most_unopened_files, unopened_);
   }
-  /// The peer was told of them.
-  void tell_files(std::size_t files) noexcept { unopened_ += files; }
-  /// The peer's user has taken so many.
+  /// The peer is told of a segment with so many files, together with the grant that is lent next.
+  void tell_files(std::size_t files) {
+    unopened_segments_.push_back({lent_ + 1, files});
+    unopened_ += files;
+  }
+  /// The peer's user has taken so many. They are taken in the order of their grants.
   void credit(std::uint32_t buffers) {
     if (buffers == 0 || buffers > on_their_way_)
       violated("it took " + std::to_string(buffers) + " buffers of " + std::to_string(on_their_way_));
     on_their_way_ -= buffers;
-    if (on_their_way_ == 0) unopened_ = 0;
+    const auto untaken = std::ranges::find_if(
+        unopened_segments_, [taken = lent_ - on_their_way_](const Unopened& one) { return one.grant > taken; });
+    for (auto opened = unopened_segments_.begin(); opened != untaken; ++opened) unopened_ -= opened->files;
+    unopened_segments_.erase(unopened_segments_.begin(), untaken);
   }
 
   /// Return the number by which the peer knows the segment with that access.
@@ -65,8 +71,12 @@ class Lender {
     if (first) ++last_segment_;
     return {known->second, first};
   }
-  /// Undo a first tell(), whose message was not sent.
-  void untell(ToldOf segment) noexcept { told_.erase(segment); }
+  /// Undo a first tell(), whose message was not sent, after the grants of that message were undone.
+  void untell(ToldOf segment) noexcept {
+    told_.erase(segment);
+    for (; !unopened_segments_.empty() && unopened_segments_.back().grant > lent_; unopened_segments_.pop_back())
+      unopened_ -= unopened_segments_.back().files;
+  }
   /// The segment is gone. Return the number of which the peer has to be told, if it knows the segment with that access.
   [[nodiscard]] std::optional<std::uint32_t> ended(ToldOf segment) noexcept {
     const auto known = told_.extract(segment);
@@ -85,6 +95,7 @@ class Lender {
     slot.next = in_use;
     slot.held = std::move(held);
     ++on_their_way_;
+    ++lent_;
     ++live_;
     return std::uint64_t{++slot.round} << 32U | at;
   }
@@ -92,7 +103,8 @@ class Lender {
   /// credited for it: then the peer broke the protocol, and what is left comes back at the end().
   [[nodiscard]] std::optional<Held> unlend(std::uint64_t number) noexcept {
     if (!is_lent(number) || on_their_way_ == 0) return std::nullopt;
-    if (--on_their_way_ == 0) unopened_ = 0;
+    --on_their_way_;
+    --lent_;
     return take(number);
   }
   /// The peer uses the grant no more. Return what was kept for it.
@@ -120,6 +132,10 @@ class Lender {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX, in_use = UINT32_MAX - 1;
+  struct Unopened {
+    std::uint64_t grant;  // the first one of the segment, counted from 1
+    std::size_t files;
+  };
 
   [[nodiscard]] bool is_lent(std::uint64_t number) const noexcept {
     const auto at = static_cast<std::uint32_t>(number);
@@ -139,7 +155,9 @@ class Lender {
   std::map<ToldOf, std::uint32_t> told_;
   std::uint32_t last_segment_ = 0;
   std::uint32_t window_ = 0, on_their_way_ = 0;
-  std::size_t unopened_ = 0;  // files of segments of several parts, told of since nothing was on its way
+  std::uint64_t lent_ = 0;                   // grants so far
+  std::vector<Unopened> unopened_segments_;  // of several parts, whose first grant is on its way
+  std::size_t unopened_ = 0;                 // files of these
 };
 
 }  // namespace weir::detail::channel

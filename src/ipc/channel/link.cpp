@@ -121,15 +121,18 @@ ipc::Parcel Link::receive(const Stream& stream, const Deadline& deadline, const 
   const bool owes = borrower_.owes_much();
   lock.unlock();
   if (owes) pay_debts();
+  ipc::Parcel parcel;
   try {
     const auto memory = next.segment->open(preferred, socket_.get());
-    if (next.ready) next.ready->order(stream);
-    return {import_buffer(memory, next.offset, next.size, stream, shared_from_this(), next.number),
-            std::move(next.payload), memory.segment->read_only ? ipc::Access::read_only : ipc::Access::read_write};
+    parcel.buffer = import_buffer(memory, next.offset, next.size, stream, shared_from_this(), next.number);
+    parcel.access = memory.segment->read_only ? ipc::Access::read_only : ipc::Access::read_write;
   } catch (...) {
     give_back(next.number);
     throw;
   }
+  parcel.payload = std::move(next.payload);
+  if (next.ready) next.ready->order(stream);  // last: a call that fails leaves no wait behind
+  return parcel;
 }
 
 void Link::close() noexcept {

@@ -108,8 +108,13 @@ std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stre
     while (done < buffers.size() && takes_next())
       done += send_some(std::span(placed).subspan(done), waits, stream, now);
   } catch (const Error& error) {
-    if (error.code() != Errc::timed_out) throw;
-    await_room_in_socket();
+    if (error.code() == Errc::timed_out) {
+      await_room_in_socket();
+    } else if (done == 0) {
+      throw;
+    }
+  } catch (...) {
+    if (done == 0) throw;
   }
   return done;
 }

@@ -12,6 +12,7 @@
 #include "ipc/hold/writing.hpp"
 #include "ipc/leases.hpp"
 #include "ipc/one_user.hpp"
+#include "ipc/packets.hpp"
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
@@ -145,9 +146,10 @@ struct SetWriter::State {
   template <class Talk>
   std::variant<Committed, Refused> talk(const Deadline& deadline, Talk talk) {
     Connection& holder = connected(deadline);
+    std::vector<spi::StrangerFd> files;
+    files.reserve(detail::most_sent_files);  // nothing of ours fails once the holder may have committed
     try {
       talk(holder);
-      std::vector<spi::StrangerFd> files;
       const Message answer = detail::hold::decode(holder.receive(files, deadline));
       if (const auto* const done = std::get_if<Committed>(&answer); done && files.empty()) return *done;
       if (const auto* const refused = std::get_if<Refused>(&answer); refused && files.empty()) return *refused;
@@ -244,6 +246,7 @@ std::uint64_t SetWriter::commit(std::chrono::milliseconds timeout) {
   State& state = *state_;
   for (const Event& event : state.ready) wait_for(event, deadline);
   const Composed set(state.added);
+  state.writing.make_room(set.ids.size());
   auto answer = state.send(set, deadline);
   if (const auto* const refused = std::get_if<Refused>(&answer); refused && refused->why == Why::forgotten) {
     state.writing.forget();

@@ -40,8 +40,10 @@ class Writing {
     packet.bytes = encode_segments(entries, descriptors);
     return packet;
   }
-  /// The holder committed them.
-  void committed(const std::vector<spi::SegmentId>& segments) {
+  /// Get the memory that committed() needs for so many.
+  void make_room(std::size_t segments) { told_.reserve(segments); }
+  /// The holder committed them. There is room for them.
+  void committed(const std::vector<spi::SegmentId>& segments) noexcept {
     told_.clear();
     for (std::size_t i = 0; i < segments.size(); ++i) told_.emplace_back(segments[i], static_cast<std::uint32_t>(i));
     std::ranges::sort(told_, before);

@@ -118,7 +118,7 @@ Buffer Client::State::receive(const Listing& listing, const Stream& stream, cons
   }
 }
 
-// Make room on the channel. Return whether there was something that took it.
+// Give back what came for questions that were given up. Return whether there was something.
 bool Client::State::drop_what_came() {
   link->look();
   const bool dropped = link->refuse_what_came();
@@ -141,6 +141,7 @@ std::vector<Listing> Client::list(std::string_view pattern, std::chrono::millise
   State& state = *state_;
   const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
+  (void)state.drop_what_came();
   std::vector<Listing> all;
   Bound names_left("names", most_listed_names);
   for (std::string after;;) {
@@ -185,6 +186,7 @@ std::vector<Guest> Client::guests(std::chrono::milliseconds timeout) {
   State& state = *state_;
   const Turns::Turn turn(state.talking, deadline, asking);
   state.check_open();
+  (void)state.drop_what_came();
   std::vector<Guest> all;
   Bound clients_left("clients", most_listed_clients), loans_left("loans", most_listed_loans);
   for (std::uint64_t version = 0;;) {

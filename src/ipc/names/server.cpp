@@ -130,6 +130,7 @@ std::uint64_t Server::publish(std::string_view name, const Tensor& tensor, const
   if (has_memory) {
     made->buffer = buffer.share();
     made->stream.wait(stream.record());
+    buffer.order_after_uses(made->stream);  // the thread that serves cannot mark an application's stream
   } else {
     made->listing.layout.byte_offset = 0;
   }

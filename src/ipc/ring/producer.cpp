@@ -114,7 +114,10 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
   for (const ipc::Parcel& frame : frames) check(frame);
   // This may wait until work has gone to the driver, so it comes before the lock.
   stream.state().throw_if_lost();
-  for (const ipc::Parcel& frame : frames) frame.buffer.order_after_uses(stream);
+  for (const ipc::Parcel& frame : frames) {
+    Slots::used_where_taken(frame.buffer);
+    frame.buffer.order_after_uses(stream);
+  }
   std::vector<Waiting> made;
   made.reserve(frames.size());
   for (const ipc::Parcel& frame : frames) {
@@ -129,7 +132,10 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
     after.ended.reserve(plan_.waiting() + frames.size());  // if there are no consumers, nobody comes back for them
     first = plan_.publish(std::span(made),
                           [](Waiting& frame, std::uint64_t sequence) { number_frame(frame.payload, sequence); });
-    for (ipc::Parcel& frame : frames) frame.buffer.close();
+    for (ipc::Parcel& frame : frames) {
+      Slots::published(frame.buffer);
+      frame.buffer.close();
+    }
     const Ordered ordered{stream, first};
     serve_all(&ordered, after);
   }

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "base/forks.hpp"
+#include "base/thrown_by.hpp"
 #include "weir/spi/block.hpp"
 #include "weir/spi/location.hpp"
+#include "weir/spi/stream_state.hpp"
 
 namespace weir::detail::ring {
 namespace {
@@ -47,22 +49,44 @@ Slots::Slots(Buffer memory, Stream home, std::size_t count, std::size_t bytes, s
 std::optional<Buffer> Slots::try_take(const Stream& stream) {
   const auto index = pop();
   if (!index) return std::nullopt;
+  Slot& slot = all_[*index];
+  Buffer taken;
   try {
     memory_.order_after_uses(stream);
     const auto place = memory_.location();
     spi::Block& block = make_block(spi::Ref<spi::Segment>::retain(place.segment), place.offset + *index * stride_,
                                    bytes_, bytes_, home_, Reserves::its_bytes);
-    BlockStore::tag(block) = &all_[*index];
-    return Buffer(block);
+    BlockStore::tag(block) = &slot;
+    taken = Buffer(block);
   } catch (...) {
     push(*index);
     throw;
   }
+  slot.taken_for = nullptr;
+  slot.published = false;
+  taken.block()->used(stream.state(), 0);  // makes room for the use that is recorded later; else the slot goes back
+  slot.taken_for = &stream.state();
+  return taken;
 }
 
 bool Slots::owns(const Buffer& buffer) const noexcept {
   const spi::Block* const block = buffer.block();
   return block && block->resource == this;
+}
+
+void Slots::used_where_taken(const Buffer& slot) {
+  spi::Block& block = *slot.block();
+  spi::StreamState& user = *slot_of(block).taken_for;
+  block.used(user, user.position());
+}
+
+void Slots::published(const Buffer& slot) noexcept { slot_of(*slot.block()).published = true; }
+
+void Slots::end(spi::Block& block) noexcept {
+  Slot& slot = slot_of(block);
+  const bool recorded = !slot.taken_for || slot.published || process_ != fork_generation;
+  if (!recorded) (void)thrown_by([&] { block.used(*slot.taken_for, slot.taken_for->position()); });
+  end_block(block, false, slot);
 }
 
 std::optional<std::uint32_t> Slots::pop() {

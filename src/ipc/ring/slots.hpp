@@ -28,6 +28,10 @@ class Slots final : public ForeignResource {
   /// Return a slot that nobody uses, which `stream` may use at once; nothing if there is none.
   [[nodiscard]] std::optional<Buffer> try_take(const Stream& stream);
   [[nodiscard]] bool owns(const Buffer& buffer) const noexcept;
+  /// Record a use by what has been put so far on the stream for which the slot was taken. There is room for that.
+  static void used_where_taken(const Buffer& slot);
+  /// The slot was published: what comes on that stream from now on does not use it. One thread at a time says so.
+  static void published(const Buffer& slot) noexcept;
   /// Return a part of the memory that stands for nothing.
   [[nodiscard]] Buffer token() const { return memory_.slice(0, 1); }
   /// Return a stream without work.
@@ -53,12 +57,13 @@ class Slots final : public ForeignResource {
     }
     Slots* slots = nullptr;
     std::uint32_t index = 0;
+    spi::StreamState* taken_for = nullptr;  // kept by the block's record of uses
+    bool published = false;
     bool dropped = false;  // and not free yet
   };
 
-  void end(spi::Block& block) noexcept override {
-    end_block(block, false, *static_cast<Slot*>(BlockStore::tag(block)));
-  }
+  static Slot& slot_of(spi::Block& block) noexcept { return *static_cast<Slot*>(BlockStore::tag(block)); }
+  void end(spi::Block& block) noexcept override;
   [[nodiscard]] std::optional<std::uint32_t> pop();
   void push(std::uint32_t index) noexcept;
 

@@ -86,24 +86,43 @@ TEST(Lender, HasFewFilesOnTheirWay) {
   lender.tell_files(6);
   const auto second = lender.lend(2);
   EXPECT_FALSE(lender.takes_files(2));
+  (void)lender.lend(0);  // of a segment that the peer knows
   lender.credit(1);
-  EXPECT_FALSE(lender.takes_files(2)) << "one is still on its way";
-  (void)lender.release(first);
-  lender.credit(1);
-  EXPECT_TRUE(lender.takes_files(250));
-  (void)lender.release(second);
+  EXPECT_TRUE(lender.takes_files(250)) << "the first ones were opened";
+  EXPECT_FALSE(lender.takes_files(251));
   lender.tell_files(200);
-  const auto third = lender.lend(0);
-  EXPECT_TRUE(lender.takes_files(56)) << "the files before were opened";
-  EXPECT_FALSE(lender.takes_files(57));
+  lender.credit(2);  // before the buffer is lent with which they go
+  EXPECT_TRUE(lender.takes_files(56));
+  EXPECT_FALSE(lender.takes_files(57)) << "none of the last ones was opened";
+  (void)lender.lend(0);
   lender.credit(1);
-  (void)lender.release(third);
-  lender.tell_files(250);
-  EXPECT_TRUE(lender.unlend(lender.lend(3)));
-  EXPECT_TRUE(lender.takes_files(250)) << "it was not sent";
-  lender.tell_files(100);
-  (void)lender.lend(4);
+  EXPECT_TRUE(lender.takes_files(1000)) << "nothing is on its way";
+  (void)lender.release(first);
+  (void)lender.release(second);
+}
+
+// Of a packet with several segments. A buffer before them is still on its way.
+TEST(Lender, HasNoFilesOnTheirWayThatWereNotSent) {
+  Lender<int> lender;
+  lender.open_window(10);
+  const int memory[3] = {};
+  const auto whole = [&](std::size_t i) { return ToldOf{&memory[i], ipc::Access::read_write}; };
+  const auto tell = [&](std::size_t i, std::size_t files) {
+    EXPECT_TRUE(lender.tell(whole(i)).first);
+    lender.tell_files(files);
+  };
+  tell(0, 100);
+  (void)lender.lend(0);
+  tell(1, 100);
+  const auto unsent = lender.lend(1);
+  tell(2, 50);  // and the stream cannot be asked, so no buffer follows
+  EXPECT_FALSE(lender.takes_files(7));
+  EXPECT_TRUE(lender.unlend(unsent));
+  for (const std::size_t i : {1, 2}) lender.untell(whole(i));
   EXPECT_TRUE(lender.takes_files(156));
+  EXPECT_FALSE(lender.takes_files(157));
+  lender.credit(1);
+  EXPECT_TRUE(lender.takes_files(257));
 }
 
 TEST(Lender, UndoesWhatWasNotSent) {
@@ -268,6 +287,84 @@ TEST(Borrower, KeepsASegmentWhoseBuffersNobodyHasTaken) {
   EXPECT_EQ(borrower.end().size(), 1U) << "the peer is gone";
   borrower.take(3);
   EXPECT_EQ(borrower.arrived(), 0U);
+}
+
+// The sender may send nothing more of this sort until it knows.
+TEST(Borrower, OwesWhatItOpenedOfSegmentsOfSeveralPartsAtOnce) {
+  Borrower<Memory> borrower(100);
+  borrower.add(1, {10});
+  borrower.add(2, {10}, 2);
+  const auto take = [&](std::uint32_t segment) {
+    (void)arrive(borrower, grant_of(segment, 0, 1));
+    borrower.take(segment);
+    return borrower.owes_much();
+  };
+  EXPECT_FALSE(take(1)) << "it is collected";
+  EXPECT_TRUE(take(2));
+  PacketWriter lost, sent;
+  borrower.tell(lost);
+  borrower.untold();
+  EXPECT_TRUE(borrower.owes_much());
+  borrower.tell(sent);
+  EXPECT_EQ(sent.bytes().size(), lost.bytes().size());
+  borrower.add(3, {10}, 3);
+  EXPECT_TRUE(take(3)) << "while it is told";
+  borrower.told();
+  EXPECT_TRUE(borrower.owes_much());
+  PacketWriter rest;
+  borrower.tell(rest);
+  borrower.told();
+  EXPECT_FALSE(borrower.owes_much());
+  EXPECT_FALSE(take(2)) << "the segment is open";
+}
+
+/// Sends buffers, each in a segment of its own with so many parts, to a receiver that keeps them all. What the receiver
+/// owes is told when a connection would.
+class Keeping {
+ public:
+  explicit Keeping(std::size_t parts) : parts_(parts) { lender_.open_window(window); }
+  bool send() {
+    if (lender_.room() == 0 || !lender_.takes_files(parts_)) return false;
+    lender_.tell_files(parts_);
+    (void)lender_.lend(0);
+    borrower_.add(++sent_, {10}, parts_);
+    borrower_.arrive(sent_);
+    return true;
+  }
+  bool take() {
+    if (borrower_.arrived() == 0) return false;
+    borrower_.take(++taken_);
+    if (!borrower_.owes_much()) return true;
+    PacketWriter packet;
+    borrower_.tell(packet);
+    borrower_.told();
+    PacketReader reader(packet.bytes(), 0);
+    const auto message = reader.next();
+    lender_.credit(std::get<Credit>(*message).buffers);
+    return true;
+  }
+  [[nodiscard]] std::uint32_t taken() const noexcept { return taken_; }
+
+ private:
+  static constexpr std::uint32_t window = 256;
+  const std::size_t parts_;
+  Lender<int> lender_;
+  Borrower<Memory> borrower_{window};
+  std::uint32_t sent_ = 0, taken_ = 0;
+};
+
+TEST(Halves, DoNotStandStillWithSegmentsOfSeveralParts) {
+  constexpr std::uint32_t enough = 1000;
+  for (const std::size_t parts : {2, 3, 4, 20, 250}) {
+    Keeping one_by_one(parts), ahead(parts);
+    while (one_by_one.taken() < enough) ASSERT_TRUE(one_by_one.send() && one_by_one.take()) << parts << " parts";
+    for (bool goes_on = true; goes_on && ahead.taken() < enough;) {
+      goes_on = false;
+      while (ahead.send()) goes_on = true;
+      while (ahead.take()) goes_on = true;
+      ASSERT_TRUE(goes_on) << parts << " parts, after " << ahead.taken() << " buffers";
+    }
+  }
 }
 
 TEST(Borrower, OfNothingTakesNothing) {
