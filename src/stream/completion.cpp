@@ -182,11 +182,19 @@ void StreamState::ensure_marked(std::uint64_t value) {
 }
 
 void StreamState::mark_submitted() noexcept {
+  constexpr unsigned most_rounds = 160;  // about 0.1 s
   const auto last = submitted_.load(std::memory_order_acquire);
-  if (lost()) {
-    (void)finished(last);
-  } else if (!known_reached(last)) {
-    (void)detail::thrown_by([&] { ensure_marked(last); });
+  if (lost()) return static_cast<void>(finished(last));
+  const auto nobody_can = [this] {
+    const Lock lock(mutex_);
+    return !may_look();
+  };
+  for (unsigned round = 0; round < most_rounds && !known_reached(last) && !is_marked(last); ++round) {
+    bool marked = false;
+    const auto refused = detail::thrown_by([&] { marked = try_mark(); });
+    if (refused) lose_if_gone(refused);
+    if (marked || refused || nobody_can()) return;
+    sync::pause(round);
   }
 }
 

@@ -262,10 +262,10 @@ void ReleaseQueue::add(Release& release) noexcept {
     release.number_ = ++state_->issued;
     state_->waiting.append(release);
   }
-  step(release);
+  step(release, true);
 }
 
-void ReleaseQueue::step(Release& release) noexcept {
+void ReleaseQueue::step(Release& release, bool may_submit) noexcept {
   ReleaseState& state = *release.queue_;
   const auto stands_at = [&](spi::StreamState* timeline, std::uint64_t value) {
     const std::scoped_lock lock(state.mutex);
@@ -283,9 +283,11 @@ void ReleaseQueue::step(Release& release) noexcept {
         self.at_ = nullptr;
       }
       self.points_.drop_last();
-      step(self);
+      step(self, false);
     };
-    if (!next.stream->finished(next.value) && next.stream->after(next.value, release.points_, passed, true)) return;
+    const bool asks = may_submit || (next.stream->submitted(next.value) && next.stream->is_marked(next.value));
+    const bool over = asks && next.stream->finished(next.value);
+    if (!over && next.stream->after(next.value, release.points_, passed, true)) return;
     stands_at(nullptr, 0);
     release.points_.drop_last();
   }

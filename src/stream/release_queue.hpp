@@ -73,7 +73,9 @@ class ReleaseQueue {
 
  private:
   friend void drain_releases(const spi::DeviceState& device) noexcept;
-  static void step(Release& release) noexcept;
+  /// Have the release wait for the next of its points. Only with `may_submit` is a point made for that: a queue may
+  /// have a lock of the application's, and a waiter takes none.
+  static void step(Release& release, bool may_submit) noexcept;
   static void drain(ReleaseState& state);
   std::shared_ptr<ReleaseState> state_;
 };

@@ -151,8 +151,9 @@ class StreamState {
   /// Make sure that the driver can observe a point that covers `value`, and that this point is flushed. `value` must
   /// already be submitted.
   void ensure_marked(std::uint64_t value);
-  /// The same for everything that the driver has. It does not throw: a mark that the driver refuses is left to the next
-  /// caller that asks. It waits while another thread submits work here, because that thread's mark would come later.
+  /// The same for everything that the driver has, without throwing: a refused mark is left to the next caller that
+  /// asks. Waits at most about 0.1 s for a thread that submits work here: it may need a lock that the caller has, as
+  /// Python's.
   void mark_submitted() noexcept;
 
   /// Return whether nobody will ever know when `value` is over: the native stream ended before it could be marked, or

@@ -16,8 +16,8 @@
 #include "ipc/turns.hpp"
 #include "weir/error.hpp"
 #include "weir/held_set.hpp"
-#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/backend.hpp"
+#include "weir/spi/paged_segment.hpp"
 #include "weir/spi/segment.hpp"
 
 namespace weir::ipc {

@@ -292,6 +292,34 @@ TEST_F(Releases, WaitForSeveralPointsInAnyOrder) {
   EXPECT_TRUE(done);
 }
 
+// A queue may have a lock of the application's, for which whoever waits for the first point must not wait.
+TEST_F(Releases, WaitForALaterPointWithoutMakingIt) {
+  auto* const first = new FakeStream;
+  const Stream others{spi::Ref<spi::StreamState>::adopt(first)};
+  fake->put(FakeStream::fill());
+  first->put(FakeStream::fill());
+  std::promise<void> inside, go;
+  std::atomic<bool> asked{false};
+  fake->behaviour.on_mark = [&] {
+    if (asked.exchange(true)) return;
+    inside.set_value();
+    go.get_future().wait();
+  };
+  const auto blocking = std::make_shared<WatchedResource>(freed, true);
+  Buffer used = blocking->allocate(4096, home);
+  used.use_on(stream);
+  used.use_on(others);
+  used.close();
+  ASSERT_FALSE(asked) << "this is about the point that is waited for last";
+  first->finish(1);
+  inside.get_future().wait();  // of the library's thread
+  first->settle();             // for ever, if that thread still has a waiter in hand
+  fake->finish(1);
+  go.set_value();
+  blocking->trim(0);
+  EXPECT_TRUE(freed);
+}
+
 TEST_F(Releases, OnALostTimelineWaitUntilItsWorkIsOver) {
   auto* gate = new FakeStream;
   const auto gate_owner = spi::Ref<spi::StreamState>::adopt(gate);
