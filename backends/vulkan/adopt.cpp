@@ -100,12 +100,12 @@ void release(const Device& device) {
                                               std::to_string(left.streams) + " streams of " + logical.name() +
                                               " are alive: close them first");
   };
-  check(logical.settle());
+  check(logical.settle(false));
   if (!state.close())
     throw Error(Errc::invalid_argument, "vulkan::release: another thread releases " + logical.name() +
                                             ", or makes a buffer or a stream of it: close that first");
   try {
-    check(logical.settle());  // of what was made meanwhile
+    check(logical.settle(true));  // of what was made meanwhile
   } catch (...) {
     state.reopen();
     throw;

@@ -233,7 +233,7 @@ bool Logical::wait_until_unused(std::chrono::nanoseconds limit) {
   return ended_.wait_for(lock, limit, [this] { return alive_.streams == 0 && alive_.segments == 0; });
 }
 
-Population Logical::settle() {
+Population Logical::settle(bool closed) {
   const DriverCall call(Doing::end);
   std::unique_lock lock(mutex_);
   if (!call) return alive_;
@@ -253,9 +253,9 @@ Population Logical::settle() {
   }
   last.clear();
   lock.lock();
-  const bool no_stream = alive_.streams == 0;
+  const bool no_stream = closed && alive_.streams == 0;
   lock.unlock();
-  if (no_stream) region_shader_.destroy();  // else one of them may have recorded it
+  if (no_stream) region_shader_.destroy();  // else a stream may have recorded it, or may be made and record it now
   (void)free_spares();
   lock.lock();
   for (VkSemaphore semaphore : std::exchange(semaphores_, {})) fn.vkDestroySemaphore(handle, semaphore, nullptr);

@@ -94,9 +94,9 @@ class Logical {
   void add_stream(int number) noexcept;
   /// Wait up to `limit` for the last stream and the last segment to end. Returns whether they did.
   bool wait_until_unused(std::chrono::nanoseconds limit);
-  /// Wait for the queues and for everything that is buried; destroy that, the spares and the kept semaphores. Returns
-  /// what is still alive.
-  Population settle();
+  /// Wait for the queues and for everything that is buried; destroy that, the spares and the kept semaphores. If the
+  /// device is closed and has no stream, destroy its pipelines, too. Returns what is still alive.
+  Population settle(bool closed);
 
   PhysicalDevice& device;
   const VkDevice handle;

@@ -23,11 +23,15 @@ static_assert(static_cast<std::uint32_t>(BufferUsage::indirect) == VK_BUFFER_USA
 ResourcePtr make(const Device& device, MemoryKind kind, const BufferOptions& options) {
   PhysicalDevice& state = physical(device, "vulkan resource");
   const auto usage = static_cast<VkBufferUsageFlags>(options.usage);
-  if (options.exportable && !state.shares(usage) && state.shares(0))
+  auto made = spi::make_segment_resource(state, kind, options.exportable, usage);
+  if (!options.exportable || usage == 0) return made;
+  const PhysicalDevice::Making making(state);
+  const NeededCall call(Doing::share);
+  if (!state.shares(usage))
     throw Error(Errc::unsupported, state.describe() + ": the driver does not share vulkan." +
                                        std::string(to_string(kind)) + " buffers with " + usage_text(usage) +
                                        ": ask for less usage, or for no export");
-  return spi::make_segment_resource(state, kind, options.exportable, usage);
+  return made;
 }
 
 Memory& mapped(const Buffer& buffer, const char* what, std::size_t& offset) {

@@ -176,7 +176,12 @@ void BatchedStream::recorded(std::uint64_t value, std::size_t bytes) {
   last_ = value;
   ++operations_;
   bytes_ += bytes;
-  if (operations_ >= max_operations || bytes_ >= max_bytes) submit();
+  if (operations_ < max_operations && bytes_ < max_bytes) return;
+  try {
+    submit();
+  } catch (const std::bad_alloc&) {
+    if (lost()) throw;  // else there was no memory for one more batch, and this one stays open until the next attempt
+  }
 }
 
 // `writers` and `writes` say how the commands before have written.

@@ -119,7 +119,8 @@ void bind_logging(nb::module_& m) {
         nb::sig("def make_logging(upstream: MemoryResource, path: str | os.PathLike[str], *, "
                 "buffer_bytes: int = 65536) -> LoggingResource"),
         "Write a trace of what goes through to the file `path`, which is created or emptied. Lines are collected up to "
-        "`buffer_bytes`; with 0 each is written at once. Raises OSError when the file cannot be opened.");
+        "`buffer_bytes`; with 0 each is written at once. Raises OSError when the file cannot be opened. A close may "
+        "write with the GIL, so read a FIFO in another process.");
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ int import_tensor(DLManagedTensorVersioned* managed, void** out) noexcept {
         if (managed && managed->deleter) managed->deleter(managed);
       }
     } owner{managed};
-    const DLDevice device = managed->dl_tensor.device;
+    const DLDevice device = device_in(*managed);
     const Stream stream = work_stream(device_of({static_cast<std::int32_t>(device.device_type), device.device_id}));
     owner.managed = nullptr;
     *out = nb::cast(take_over(managed, stream)).release().ptr();

@@ -105,7 +105,7 @@ std::optional<Tensor> exchange(nb::handle object, nb::handle stream) {
     return std::nullopt;
   }
   Exported exported(made);
-  const DLDevice device = made->version.major == DLPACK_MAJOR_VERSION ? made->dl_tensor.device : DLDevice{kDLCPU, 0};
+  const DLDevice device = device_in(*made);
   const Consumer consumer = consumer_for(stream, {static_cast<std::int32_t>(device.device_type), device.device_id});
   if (consumer.handle) {
     void* current = nullptr;

@@ -27,6 +27,12 @@ struct Consumer {
 };
 Consumer consumer_for(nb::handle stream, DlpackDevice device);
 
+/// Return where the memory of `managed` is. The host where that cannot be read, because of another major version of
+/// DLPack, which take_over refuses.
+inline DLDevice device_in(const DLManagedTensorVersioned& managed) noexcept {
+  return managed.version.major == DLPACK_MAJOR_VERSION ? managed.dl_tensor.device : DLDevice{kDLCPU, 0};
+}
+
 /// Give a producer's tensor back with the GIL, because its deleter may want it.
 void return_to_producer(DLManagedTensorVersioned* managed);
 

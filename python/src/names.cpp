@@ -88,7 +88,8 @@ void make_server(OwnServer* self, nb::handle path, std::vector<std::uint32_t> us
                  double patience) {
   const ipc::ServerOptions options{
       std::move(users), most_clients, most_names, most_name_bytes, most_loans, remembered, limit(patience, "patience")};
-  new (self) OwnServer(std::make_shared<Server>(path_of(path), options));
+  const std::string at = path_of(path);
+  new (self) OwnServer(without_gil([&] { return std::make_shared<Server>(at, options); }));
 }
 
 // Asks in slices, so that Ctrl-C ends the wait. No news is lost between two of them.

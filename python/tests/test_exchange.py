@@ -128,6 +128,17 @@ def test_a_refused_tensor_is_given_back(table):
     assert weir.current_resource(weir.host_device()).stats()["live_buffers"] == live - 1
 
 
+@pytest.mark.parametrize("device", [(2, 99), (77, -1)])
+def test_a_tensor_of_another_version_is_refused_for_it(table, device):
+    """What is behind the version may be anything, also where 1.x has the device."""
+    deleted = []
+    deleter = capsules._LegacyDeleter(deleted.append)
+    struct = capsules.Versioned(2, 0, None, deleter, 0, capsules.DLTensor(None, *device))
+    with pytest.raises(BufferError, match="the tensor has DLPack version 2.0"):
+        table.to_object(ctypes.addressof(struct), ctypes.py_object())
+    assert deleted == [ctypes.addressof(struct)]
+
+
 def test_the_host_has_no_work_stream(table):
     out = ctypes.c_void_p(1)
     assert table.current_work_stream(1, 0, out) == 0 and out.value is None

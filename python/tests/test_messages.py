@@ -9,6 +9,7 @@ import os
 import pickle
 import time
 import weakref
+from multiprocessing import resource_sharer
 from multiprocessing.reduction import ForkingPickler
 
 import messages_child as child
@@ -245,7 +246,7 @@ def test_the_memory_stays_until_the_message_is_received_or_dropped(shared, dropp
     with pytest.raises(weir.OutOfMemory):
         pool.allocate(1 << 20, stream=shared.stream)
     if dropped:
-        multiprocessing.resource_sharer.stop()
+        resource_sharer.stop()
     else:
         mine = pickle.loads(message)
         assert value_of(mine) == 5
@@ -265,6 +266,23 @@ def test_memory_of_a_process_that_was_never_started_comes_back(shared):
     del buffer, process
     gc.collect()
     assert pool.allocate(1 << 20, stream=shared.stream).size == 1 << 20
+
+
+def test_a_message_that_fails_leaves_nothing_behind(shared, monkeypatch):
+    def fails(*_):
+        raise OSError("no more files")
+
+    buffer = shared.filled(SIZE, 7)
+    sharer, count = resource_sharer._resource_sharer, weir._messages._sent.count
+    offered, on_their_way = len(sharer._cache), count()
+    for where, what in [(weir._messages._sent, "add"), (multiprocessing.reduction, "DupFd")]:
+        with monkeypatch.context() as changed, pytest.raises(OSError, match="no more files"):
+            changed.setattr(where, what, fails)
+            sent(buffer)
+        assert len(sharer._cache) == offered
+        assert settled(lambda: count() <= on_their_way, True)
+        assert settled(lambda: shared.resource.stats()["leased_buffers"], 0) == 0
+    assert value_of(pickle.loads(sent(buffer))) == 7
 
 
 def test_memory_that_is_not_exportable(pageable):

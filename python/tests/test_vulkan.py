@@ -158,6 +158,16 @@ def test_many_threads_on_one_queue(application):
 
 
 @contextlib.contextmanager
+def not_for_ever():
+    """A thread that hangs with the GIL ends the process. No other thread could go on."""
+    faulthandler.dump_traceback_later(60, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextlib.contextmanager
 def flushing(*streams):
     """A thread for each of these streams, which has the queue's lock again and again."""
     stops = threading.Event()
@@ -171,16 +181,13 @@ def flushing(*streams):
             stream.synchronize()
 
     threads = [threading.Thread(target=work, args=(stream,), daemon=True) for stream in streams]
-    faulthandler.dump_traceback_later(60, exit=True)  # else a hang would last
-    try:
+    with not_for_ever():
         for thread in threads:
             thread.start()
         yield
         stops.set()
         for thread in threads:
             thread.join()
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
@@ -206,6 +213,35 @@ def test_what_ends_while_another_thread_has_the_queue(locked_by_python, end):
             del on, buffer
             if end == "stream":
                 stream.flush()
+
+
+def test_a_pool_ends_while_another_thread_has_the_stream_that_it_waits_for(application):
+    """That thread needs the GIL to go on, which the one that drops the pool has."""
+    inside, goes_on = threading.Event(), threading.Event()
+
+    class Slow(Lock):
+        def acquire(self):
+            super().acquire()
+            if threading.current_thread() is thread:
+                inside.set()
+                goes_on.wait()
+
+    device = weir.vulkan.adopt(**handles(application, queues=[(application.queue, Slow())]))
+    pool, stream, flushed = weir.make_pool(device), weir.Stream(device), weir.Stream(device)
+    thread = threading.Thread(target=flushed.flush)
+    buffer, other = pool.allocate(4096, stream=stream), weir.make_resource(device).allocate(4096, stream=flushed)
+    buffer.fill(2, stream=flushed)
+    buffer.close()
+    other.fill(2, stream=flushed)
+    with not_for_ever():
+        thread.start()
+        inside.wait()
+        goes_on.set()
+        del pool
+        thread.join()
+    del stream, flushed, other
+    gc.collect()
+    weir.vulkan.release(device)
 
 
 @pytest.mark.parametrize("ask", ["__dlpack__", "exchange"])

@@ -90,15 +90,15 @@ _sent = _Sent()
 def _pack(buffer):
     """Return what stands for the memory in a message."""
     near, far = socket.socketpair()
-    try:
-        with far, _weir._describe(buffer) as descriptor:
-            ipc.send(near, descriptor)
-            packed = multiprocessing.reduction.DupFd(_for_launch(far))
-        _sent.add(near)
-    except BaseException:
-        near.close()
-        raise
-    return packed
+    with far:
+        try:
+            with _weir._describe(buffer) as descriptor:
+                ipc.send(near, descriptor)
+            _sent.add(near)
+        except BaseException:
+            near.close()
+            raise
+        return multiprocessing.reduction.DupFd(_for_launch(far))  # if that fails, `near` goes with the last copy of `far`
 
 
 def _for_launch(far):

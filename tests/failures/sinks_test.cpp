@@ -31,9 +31,10 @@ constexpr std::size_t most = 300;
 /// A buffer that a stream uses. Once it is doomed, the stream is found to be lost when somebody looks.
 class BufferInUse {
  public:
-  BufferInUse() {
+  BufferInUse() { use(buffer_); }
+  void use(const Buffer& buffer) {
     state_->put(FakeStream::fill());
-    buffer_.use_on(stream_);
+    buffer.use_on(stream_);
   }
   void doom() { state_->break_device(); }
   [[nodiscard]] FakeStream& state() noexcept { return *state_; }
@@ -60,8 +61,10 @@ TEST(Sinks, MayAskTheServerThatWithdraws) {
   const Folder folder;
   ipc::Server server(folder / "server");
   BufferInUse used;
-  server.publish("weights", used.buffer(), Stream(host_device()));
-  used.buffer().close();  // the last owner is the server
+  Buffer buffer = host::make_shared_resource()->allocate(64, Stream(host_device()));
+  server.publish("weights", buffer, Stream(host_device()));
+  used.use(buffer);
+  buffer.close();  // the last owner is the server
   used.doom();
   const OnReport taken([&] { EXPECT_EQ(server.stats().names, 0U); });
   EXPECT_TRUE(server.withdraw("weights"));

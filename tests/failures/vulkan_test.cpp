@@ -14,6 +14,7 @@
 #include "sink.hpp"
 #include "stream/releases.hpp"
 #include "vulkan/device.hpp"
+#include "vulkan/stream.hpp"
 #include "vulkan/tests/interpose.hpp"
 #include "weir/buffer.hpp"
 #include "weir/spi/stream_state.hpp"
@@ -232,6 +233,43 @@ TEST(OnVulkanElsewhere, WorkThatIsSubmittedIsRecorded) {
     (void)take_reports();
   }
   EXPECT_FALSE(refused) << "it never ends";
+}
+
+// The last operation of a batch also submits it. When there is no memory for that, the batch has the operation already,
+// so it counts as accepted: one that is refused must not run later.
+TEST(OnVulkanBatches, AnOperationThatIsRefusedDoesNotRunLater) {
+  for (const BackendInfo& backend : backends()) {
+    if (backend.name == "vulkan" && backend.devices.empty()) GTEST_SKIP() << backend.unavailable_because;
+  }
+  const Device device = vulkan::device(0);
+  const auto resource = vulkan::make_readback_resource(device);
+  FailingVulkan driver(device);
+  FailingAllocations injector(device, &driver);
+  driver.around(&Unharmed::begin, &Unharmed::end);
+  constexpr std::size_t most = 1000;
+  bool failed = true;
+  std::size_t accepted = 0;
+  for (std::size_t nth = 1; failed && nth < most; ++nth) {
+    const Stream stream(device);  // a refusal may be the end of it
+    Buffer buffer = resource->allocate(64, stream);
+    for (std::size_t i = 1; i < vulkan::BatchedStream::max_operations; ++i) buffer.fill(std::byte{1}, stream);
+    bool refused = false;
+    injector.arm(nth, 0);
+    try {
+      buffer.fill(std::byte{2}, stream);
+    } catch (const std::bad_alloc&) {
+      refused = true;
+    }
+    failed = injector.disarm().has_value();
+    (void)take_reports();
+    if (stream.state().lost()) continue;
+    stream.synchronize();
+    vulkan::invalidate(buffer);
+    EXPECT_EQ(buffer.host_data()[0], refused ? std::byte{1} : std::byte{2}) << "allocation " << nth;
+    if (failed && !refused) ++accepted;
+  }
+  EXPECT_FALSE(failed) << "it never ends";
+  EXPECT_GT(accepted, 0U) << "the memory for the batch was there each time";
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, OnVulkan, testing::ValuesIn(scenarios()), ScenarioName());

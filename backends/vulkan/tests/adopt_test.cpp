@@ -263,6 +263,33 @@ TEST_F(Adoption, ARefusedReleaseLeavesTheShadersThatStreamsHaveRecorded) {
   vulkan::release(adopted);
 }
 
+TEST_F(Adoption, ARefusedReleaseLeavesTheShadersForStreamsThatAreMadeMeanwhile) {
+  if (make_resource(vulkan::device(0))->allocate(64, Stream(vulkan::device(0))).device_address() == 0)
+    GTEST_SKIP() << "buffers of this driver have no addresses";
+  give_back();
+  auto options = app->options();
+  options.buffer_device_address = true;
+  const Device adopted = adopt(options);
+  const auto turn = [&] {
+    const Stream stream{adopted};
+    const auto from = make_device_resource(adopted)->allocate(32 * 32 * 4, stream).view(u32, {32, 32});
+    (void)from.transpose().copy_to(stream);
+    stream.synchronize();
+  };
+  calls().clear();
+  turn();
+  {
+    const Buffer buffer = make_device_resource(adopted)->allocate(64, Stream{host_device()});
+    EXPECT_ERROR(vulkan::release(adopted), Errc::invalid_argument, "1 buffers and 0 streams");
+    EXPECT_EQ(calls().effective("vkDestroyPipeline"), 0);
+    turn();
+  }
+  EXPECT_EQ(calls()["vkCmdDispatch"], 2);
+  EXPECT_EQ(calls()["vkCreateComputePipelines"], 1);
+  vulkan::release(adopted);
+  EXPECT_EQ(calls().effective("vkDestroyPipeline"), 1);
+}
+
 TEST_F(Adoption, OneQueueInTwoAdoptionsIsUsedInTurns) {
   give_back();
   auto options = app->options();

@@ -50,6 +50,7 @@ VKAPI_ATTR void VKAPI_CALL needs_of_another(VkDevice device, const VkBufferMemor
 
 VKAPI_ATTR void VKAPI_CALL no_vertices_are_shared(VkPhysicalDevice, const VkPhysicalDeviceExternalBufferInfo* info,
                                                   VkExternalBufferProperties* answer) {
+  ++asked;
   answer->externalMemoryProperties = {};
   if (info->usage & VK_BUFFER_USAGE_VERTEX_BUFFER_BIT) return;
   answer->externalMemoryProperties.externalMemoryFeatures =
@@ -174,6 +175,19 @@ TEST_F(Usages, UsageThatTheDriverDoesNotShareIsRefusedAtOnce) {
   EXPECT_TRUE(make_device_resource(picky, {.exportable = true, .usage = BufferUsage::index})->is_exportable());
   EXPECT_FALSE(make_device_resource(picky, {.usage = BufferUsage::vertex})->is_exportable());
   vulkan::release(picky);
+}
+
+TEST_F(Usages, ADriverIsNotAskedWhatItSharesOnceItsDeviceIsGivenBack) {
+  give_back();
+  const Device gone = adopt(altered(app->options(), "vkGetPhysicalDeviceExternalBufferProperties",
+                                    reinterpret_cast<PFN_vkVoidFunction>(&no_vertices_are_shared)));
+  vulkan::release(gone);
+  asked = 0;
+  for (auto make : {&make_device_resource, &make_upload_resource, &make_readback_resource}) {
+    for (const BufferUsage usage : {BufferUsage::vertex, BufferUsage::index})
+      EXPECT_ERROR(make(gone, {.exportable = true, .usage = usage}), Errc::closed, "vulkan::release");
+  }
+  EXPECT_EQ(asked, 0);
 }
 
 class Limits : public OnVulkan {};
