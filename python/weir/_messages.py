@@ -98,7 +98,8 @@ def _pack(buffer):
         except BaseException:
             near.close()
             raise
-        return multiprocessing.reduction.DupFd(_for_launch(far))  # if that fails, `near` goes with the last copy of `far`
+        # If that fails, `near` goes with the last copy of `far`.
+        return multiprocessing.reduction.DupFd(_for_launch(far))
 
 
 def _for_launch(far):
