@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "folder.hpp"
 #include "stream/fake_stream.hpp"
 #include "time_limits.hpp"
@@ -22,12 +24,13 @@ TEST(PublishedTensors, ComeAfterWorkOfTheApplicationOnTheirAllocationStream) {
   auto* const fake = new FakeStream;
   fake->behaviour.foreign = true;
   const Stream applications(spi::Ref<spi::StreamState>::adopt(fake)), other(host_device()), reading(host_device());
-  const Buffer buffer = host::make_shared_resource()->allocate(64, applications);
+  // Its buffer has one owner: the end of another one would have the stream marked.
+  const Tensor tensor(host::make_shared_resource()->allocate(64, applications), Layout::compact(u8, {64}));
   ipc::Server server(folder / "server");
-  server.publish("a", buffer, other);
+  server.publish("a", tensor, other);
   ipc::Client client(server.path(), limit);
   const Tensor got = client.get("a", reading, limit);
-  EXPECT_FALSE(reading.done());
+  EXPECT_EQ(reading.synchronize(std::chrono::milliseconds{50}), WaitStatus::timeout);
   fake->finish(fake->issued());
   reading.synchronize();
   fake->finish(1000);  // what its end waits for
