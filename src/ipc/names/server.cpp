@@ -32,7 +32,7 @@ void check(const char* name, std::size_t value, std::size_t most) {
 
 ServerOptions checked(ServerOptions options) {
   std::ranges::sort(options.users);
-  options.users.erase(std::ranges::unique(options.users).begin(), options.users.end());
+  options.users.erase(std::unique(options.users.begin(), options.users.end()), options.users.end());
   check("most_clients", options.most_clients, 4096);
   if (options.most_clients < options.users.size())
     throw Error(Errc::invalid_argument, "ipc::Server: most_clients is " + std::to_string(options.most_clients) +
