@@ -73,8 +73,8 @@ class ReleaseQueue {
 
  private:
   friend void drain_releases(const spi::DeviceState& device) noexcept;
-  /// Have the release wait for the next of its points. Only with `may_submit` is a point made for that: a queue may
-  /// have a lock of the application's, and a waiter takes none.
+  /// Have the release wait for the next of its points. Only with `may_submit` may that submit work to make the point:
+  /// it may take an application's lock around a queue, and a waiter must not.
   static void step(Release& release, bool may_submit) noexcept;
   static void drain(ReleaseState& state);
   std::shared_ptr<ReleaseState> state_;

@@ -252,7 +252,7 @@ TEST_P(LentPages, ManyGoOverAChannelOneAfterAnother) {
   }
 }
 
-// The receiver closes none of them: that it has taken them makes room.
+// The receiver closes none of them, so that only taking them makes room.
 TEST_P(LentPages, ThatAreKeptMakeRoomForMore) {
   constexpr std::size_t each = 50, count = 8;
   const Buffer all = in_pages(each * count);

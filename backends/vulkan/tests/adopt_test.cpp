@@ -62,7 +62,21 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_with_the_lock(VkQueue queue) {
 
 }  // namespace
 
-class Adoption : public OnApp {};
+class Adoption : public OnApp {
+ protected:
+  /// Return whether buffers of this driver have addresses, which regions need that a shader copies.
+  static bool have_addresses() {
+    const Stream own(vulkan::device(0));
+    return make_resource(own.device())->allocate(64, own).device_address() != 0;
+  }
+  /// Adopt the application's device once more, with these addresses.
+  Device adopt_with_addresses() {
+    give_back();
+    auto options = app->options();
+    options.buffer_device_address = true;
+    return adopt(options);
+  }
+};
 
 TEST_F(Adoption, WorksWithEveryKindAndTakesTheLock) {
   const Stream stream{device()};
@@ -205,9 +219,7 @@ TEST_F(Adoption, RefusesWhatIsSaidToBeEnabledAndIsNot) {
 
 TEST_F(Adoption, ShadersThatCopyRegionsGoWithTheDevice) {
   using weir::test::Bytes;
-  const Stream own(vulkan::device(0));
-  if (make_resource(own.device())->allocate(64, own).device_address() == 0)
-    GTEST_SKIP() << "buffers of this driver have no addresses";
+  if (!have_addresses()) GTEST_SKIP() << "buffers of this driver have no addresses";
   give_back();
   auto options = app->options();
   const auto turn = [](const Device& on) {
@@ -242,12 +254,8 @@ TEST_F(Adoption, ShadersThatCopyRegionsGoWithTheDevice) {
 
 TEST_F(Adoption, ARefusedReleaseLeavesTheShadersThatStreamsHaveRecorded) {
   using weir::test::Bytes;
-  if (make_resource(vulkan::device(0))->allocate(64, Stream(vulkan::device(0))).device_address() == 0)
-    GTEST_SKIP() << "buffers of this driver have no addresses";
-  give_back();
-  auto options = app->options();
-  options.buffer_device_address = true;
-  const Device adopted = adopt(options);
+  if (!have_addresses()) GTEST_SKIP() << "buffers of this driver have no addresses";
+  const Device adopted = adopt_with_addresses();
   {
     const Stream stream{adopted};
     const Bytes content = weir::test::pattern(32 * 32 * 4, 5);
@@ -264,12 +272,8 @@ TEST_F(Adoption, ARefusedReleaseLeavesTheShadersThatStreamsHaveRecorded) {
 }
 
 TEST_F(Adoption, ARefusedReleaseLeavesTheShadersForStreamsThatAreMadeMeanwhile) {
-  if (make_resource(vulkan::device(0))->allocate(64, Stream(vulkan::device(0))).device_address() == 0)
-    GTEST_SKIP() << "buffers of this driver have no addresses";
-  give_back();
-  auto options = app->options();
-  options.buffer_device_address = true;
-  const Device adopted = adopt(options);
+  if (!have_addresses()) GTEST_SKIP() << "buffers of this driver have no addresses";
+  const Device adopted = adopt_with_addresses();
   const auto turn = [&] {
     const Stream stream{adopted};
     const auto from = make_device_resource(adopted)->allocate(32 * 32 * 4, stream).view(u32, {32, 32});

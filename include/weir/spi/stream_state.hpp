@@ -152,8 +152,8 @@ class StreamState {
   /// already be submitted.
   void ensure_marked(std::uint64_t value);
   /// The same for everything that the driver has, without throwing: a refused mark is left to the next caller that
-  /// asks. Waits at most about 0.1 s for a thread that submits work here: it may need a lock that the caller has, as
-  /// Python's.
+  /// asks. Waits at most about 0.1 s for a thread that submits work here: it may need a lock that the caller has,
+  /// such as Python's.
   void mark_submitted() noexcept;
 
   /// Return whether nobody will ever know when `value` is over: the native stream ended before it could be marked, or

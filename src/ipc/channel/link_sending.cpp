@@ -104,7 +104,7 @@ std::size_t Link::try_send(std::span<const Outgoing> buffers, const Stream& stre
     const Lock lock(state_);
     return !(ended_ || peer_closed_ || closed_) && peer_takes(placed[done]);
   };
-  try {
+  try {  // a failure after the first packet is met again by the next call
     while (done < buffers.size() && takes_next())
       done += send_some(std::span(placed).subspan(done), waits, stream, now);
   } catch (const Error& error) {

@@ -115,7 +115,7 @@ std::uint64_t Producer::publish(std::span<ipc::Parcel> frames, const Stream& str
   // This may wait until work has gone to the driver, so it comes before the lock.
   stream.state().throw_if_lost();
   for (const ipc::Parcel& frame : frames) {
-    Slots::used_where_taken(frame.buffer);
+    Slots::used_where_taken(frame.buffer, stream);
     frame.buffer.order_after_uses(stream);
   }
   std::vector<Waiting> made;

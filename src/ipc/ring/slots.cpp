@@ -74,10 +74,10 @@ bool Slots::owns(const Buffer& buffer) const noexcept {
   return block && block->resource == this;
 }
 
-void Slots::used_where_taken(const Buffer& slot) {
+void Slots::used_where_taken(const Buffer& slot, const Stream& publishing) {
   spi::Block& block = *slot.block();
   spi::StreamState& user = *slot_of(block).taken_for;
-  block.used(user, user.position());
+  if (&user != &publishing.state()) block.used(user, user.position());
 }
 
 void Slots::published(const Buffer& slot) noexcept { slot_of(*slot.block()).published = true; }

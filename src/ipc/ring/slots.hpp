@@ -28,8 +28,9 @@ class Slots final : public ForeignResource {
   /// Return a slot that nobody uses, which `stream` may use at once; nothing if there is none.
   [[nodiscard]] std::optional<Buffer> try_take(const Stream& stream);
   [[nodiscard]] bool owns(const Buffer& buffer) const noexcept;
-  /// Record a use by what has been put so far on the stream for which the slot was taken. There is room for that.
-  static void used_where_taken(const Buffer& slot);
+  /// Record a use by what has been put so far on the stream for which the slot was taken. There is room for that. Not
+  /// if it is the one that publishes, whose use the caller records later.
+  static void used_where_taken(const Buffer& slot, const Stream& publishing);
   /// The slot was published: what comes on that stream from now on does not use it. One thread at a time says so.
   static void published(const Buffer& slot) noexcept;
   /// Return a part of the memory that stands for nothing.
