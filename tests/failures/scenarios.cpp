@@ -566,7 +566,10 @@ Stage::Stage(const Device& on)
 std::span<const Scenario> scenarios() { return core; }
 
 bool lands(const Buffer& buffer, const Stream& stream, unsigned char value) {
-  static std::array<std::byte, small> landing;  // work that a failure left behind may still write there
+  // Work that a failure left behind may still write where it was to land, so the next one lands elsewhere.
+  static std::array<std::array<std::byte, small>, 64> landings;
+  static std::size_t next = 0;
+  std::array<std::byte, small>& landing = landings[next++ % landings.size()];
   landing.fill(std::byte{0});
   const auto bytes = std::min(buffer.size(), landing.size());
   buffer.copy_to(std::span(landing).first(bytes), stream);
