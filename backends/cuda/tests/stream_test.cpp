@@ -207,8 +207,9 @@ TEST_F(Streams, WaitsForAPointThatIsNotSubmittedYet) {
 
 TEST_F(Streams, HandingOutWaitsForWhatIsHeldBack) {
   test::Gate gate;
-  const Stream stream(gpu());
-  gate.hold(stream);
+  const Stream held(gpu()), stream(gpu());
+  gate.hold(held);
+  stream.wait(held.record());  // unlike a wait for the host, this one is not the driver's before the gate opens
   Buffer buffer = cuda::make_pinned_resource(gpu())->allocate(64, stream);
   buffer.fill(std::byte{3}, stream);
   auto handle = std::async(std::launch::async, [&] { return cuda::native(stream); });
