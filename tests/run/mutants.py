@@ -42,6 +42,7 @@ class Mutant:
     subject: str
     suites: list  # (suite, filter)
     path: pathlib.Path
+    files: tuple  # that it changes
 
     @property
     def group(self):
@@ -69,7 +70,13 @@ def read_mutant(path):
     named = re.fullmatch(r"# suites:((?: +[A-Za-z]\w*(?::\S+)?)+) *", lines[1]) if len(lines) > 1 else None
     if not subject or not named:
         raise ValueError(f"{path.name} does not begin with the lines \"# subject\" and \"# suites: SUITE[:FILTER] …\"")
-    return Mutant(path.stem, subject[1], [word.partition(":")[::2] for word in named[1].split()], path)
+    files = dict.fromkeys(line[6:] for line in lines if re.match(r"(---|\+\+\+) [ab]/", line))
+    return Mutant(path.stem, subject[1], [word.partition(":")[::2] for word in named[1].split()], path, tuple(files))
+
+
+def in_order(mutants):
+    """Those of one file after each other, so that it is compiled once for each and not twice."""
+    return sorted(mutants, key=lambda mutant: (mutant.files, mutant.name))
 
 
 def choose(mutants, names, shard):
@@ -138,12 +145,25 @@ class Copy:
                               stderr=subprocess.PIPE)
 
     @contextlib.contextmanager
-    def broken(self, mutant):
-        """Yields why the patch does not apply, or nothing; takes it back."""
+    def broken(self, mutant, forget=None):
+        """Yields why the patch does not apply, or nothing; takes it back.
+
+        forget(time) removes what was built since then. With it, sources get their old times back: what was not built
+        with the patch is not built again, which for a header is most of the copy.
+        """
+        files = [self.folder / name for name in mutant.files]
+        before = [file.stat() for file in files if file.suffix in (".cpp", ".hpp") and file.exists()]
         done = self.git_apply(mutant.path)
         yield done.stderr.strip()
-        if done.returncode == 0 and self.git_apply("-R", mutant.path).returncode:
+        if done.returncode:
+            return
+        begin = min((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
+        if self.git_apply("-R", mutant.path).returncode:
             stop(f"{mutant.name} cannot be taken back; the next run makes the copy good again")
+        if forget and len(before) == len(files):  # all are sources: what others are built into, CMake alone knows
+            forget(begin)
+            for file, status in zip(files, before):
+                os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 # ---- the check ------------------------------------------------------------------------------------------------------
@@ -222,7 +242,7 @@ class Check:
 
     def judge(self, mutant):
         begin = time.monotonic()
-        with self.copy.broken(mutant) as refused:
+        with self.copy.broken(mutant, lambda time: self.build.forget(self.outputs, time)) as refused:
             outcome, what = ("stale", f"does not apply: {refused}") if refused else self.run_suites(mutant)
         return Result(mutant, outcome, what, time.monotonic() - begin)
 
@@ -300,7 +320,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     try:
-        mutants = choose([read_mutant(path) for path in sorted(PATCHES.glob("*.patch"))], arguments.names,
+        mutants = choose(in_order(read_mutant(path) for path in PATCHES.glob("*.patch")), arguments.names,
                          arguments.shard)
     except ValueError as error:
         stop(error)

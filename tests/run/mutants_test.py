@@ -57,9 +57,15 @@ class Names(unittest.TestCase):
             with self.assertRaises(ValueError):
                 mutants.choose(all_of_them, names, shard)
 
+    def test_those_of_one_file_come_after_each_other(self):
+        other = PATCH.replace("a.cpp", "b.cpp")
+        mixed = [mutant("core-a"), mutant("core-b", other), mutant("ipc-a"), mutant("ipc-b", other)]
+        self.assertEqual(mixed[1].files, ("b.cpp",))
+        self.assertEqual([read.name for read in mutants.in_order(mixed)], ["core-a", "ipc-a", "core-b", "ipc-b"])
+
     def test_every_patch_can_be_read(self):
         for path in mutants.PATCHES.glob("*.patch"):
-            mutants.read_mutant(path)
+            self.assertNotEqual(mutants.read_mutant(path).files, ())
 
     # So that whoever changes the code hears at once of a patch that it leaves behind, and no breakage stays in it.
     @unittest.skipUnless(shutil.which("git"), "git is not installed")
@@ -106,6 +112,29 @@ class Copies(unittest.TestCase):
         with self.copy.broken(self.patch(PATCH.replace("-int one = 1;", "-int one = 3;"))) as refused:
             self.assertIn("does not apply", refused)
         self.assertEqual(self.text(), "int one = 1;\n")
+
+    def test_only_what_was_built_with_a_patch_is_built_again(self):
+        build = suites.Build(self.home / "out")
+        build.folder.mkdir()
+        outputs = ["old.o", "new.o", "libnew.so", "build.ninja", "all"]
+        os.utime(self.copy.folder / "a.cpp", ns=(10**18, 10**18))
+        (build.folder / "old.o").write_text("without")
+        os.utime(build.folder / "old.o", ns=(10**18 + 1, 10**18 + 1))
+        with self.copy.broken(self.patch(PATCH), lambda time: build.forget(outputs, time)) as refused:
+            self.assertEqual(refused, "")
+            self.assertGreater((self.copy.folder / "a.cpp").stat().st_mtime_ns, 10**18)
+            for name in outputs[1:4]:
+                (build.folder / name).write_text("with")
+        self.assertEqual(sorted(os.listdir(build.folder)), ["build.ninja", "old.o"])
+        self.assertEqual((self.text(), (self.copy.folder / "a.cpp").stat().st_mtime_ns), ("int one = 1;\n", 10**18))
+
+    def test_what_cmake_reads_is_newer_than_before(self):
+        (self.tree / "a.cmake").write_text("int one = 1;\n")
+        self.copy.refresh()
+        os.utime(self.copy.folder / "a.cmake", ns=(10**18, 10**18))
+        with self.copy.broken(self.patch(PATCH.replace("a.cpp", "a.cmake")), self.fail) as refused:
+            self.assertEqual(refused, "")
+        self.assertGreater((self.copy.folder / "a.cmake").stat().st_mtime_ns, 10**18)
 
     def test_a_copy_follows_its_tree(self):
         self.assertEqual(sorted(os.listdir(self.copy.folder)), [".gitignore", "a.cpp", "b.cpp"])

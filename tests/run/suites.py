@@ -85,6 +85,13 @@ class Build:
                               stdout=subprocess.PIPE).stdout
         return {line.rsplit(": ", 1)[0] for line in text.splitlines() if ": " in line}
 
+    def forget(self, outputs, time):
+        """Remove which of `outputs` were built at `time` (in ns) or later."""
+        for output in outputs:
+            path = self.folder / output
+            if path.suffix not in (".ninja", ".cmake") and path.is_file() and path.stat().st_mtime_ns >= time:
+                path.unlink()
+
     def needs(self, suite, outputs):
         """What has to be built for a suite: its program, and files that its environment names or has a folder of."""
         needed = []

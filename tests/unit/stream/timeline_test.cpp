@@ -135,11 +135,13 @@ TEST(StreamState, GivenOutWhileAWaitIsPutTakesItWhenItsPointIsSubmitted) {
   {
     const Thread waits([&] { s->put(other->wait_op(1)); });
     while (s->issued() == 0) std::this_thread::yield();
+    EXPECT_EQ(s->position(), 2U) << "comes after whoever has the turn";
     EXPECT_FALSE(s->submitted(1));
     gate->finish(1);
   }
   EXPECT_TRUE(other->submitted(1));
-  EXPECT_EQ(s->log(), Lines{"wait 1"});
+  EXPECT_TRUE(s->wait_submitted(2));
+  EXPECT_EQ(s->log().front(), "wait 1");
 }
 
 TEST(StreamState, WaitsForThePastPutNothing) {
