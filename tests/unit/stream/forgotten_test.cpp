@@ -155,6 +155,22 @@ TEST_F(ForgottenStream, IsWaitedForByOwnersOfWhatItUsed) {
   host.synchronize();
 }
 
+// The last name ends on a thread of the library, as in what a release function owns, and so does the last owner.
+TEST_F(ForgottenStream, IsMarkedByEachOwnerOfWhatItUsed) {
+  Buffer buffer = pool->allocate(2048, other), last = buffer.share();
+  buffer.block()->used(*fake, fake->put(test::FakeStream::fill()));
+  buffer.close();
+  EXPECT_EQ(marks(), 1U);
+  {
+    const detail::LibraryThread mark;
+    stream.reset();
+  }
+  close_on_own_thread(last);
+  ASSERT_FALSE(fake->lost());
+  fake->finish(100);
+  while (!pool->try_allocate(4096, other)) std::this_thread::yield();
+}
+
 TEST_F(ForgottenStream, KeepsMemoryForWorkThatGoesOnWhenItIsLost) {
   Buffer buffer = pool->allocate(2048, *stream), later = pool->allocate(2048, *stream);
   fake->put(test::FakeStream::fill());
