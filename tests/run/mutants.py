@@ -75,7 +75,7 @@ def read_mutant(path):
 
 
 def in_order(mutants):
-    """Those of one file after each other, so that it is compiled once for each and not twice."""
+    """Those of one file follow each other: to take one back and to apply the next costs one build, not two."""
     return sorted(mutants, key=lambda mutant: (mutant.files, mutant.name))
 
 
@@ -148,8 +148,8 @@ class Copy:
     def broken(self, mutant, forget=None):
         """Yields why the patch does not apply, or nothing; takes it back.
 
-        forget(time) removes what was built since then. With it, sources get their old times back: what was not built
-        with the patch is not built again, which for a header is most of the copy.
+        With forget(time), which removes what was built since then, a source gets its old time back. So what was not
+        built with the patch is not built again; if it was a header, that is most of the copy.
         """
         files = [self.folder / name for name in mutant.files]
         before = [file.stat() for file in files if file.suffix in (".cpp", ".hpp") and file.exists()]
@@ -160,7 +160,7 @@ class Copy:
         begin = min((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
         if self.git_apply("-R", mutant.path).returncode:
             stop(f"{mutant.name} cannot be taken back; the next run makes the copy good again")
-        if forget and len(before) == len(files):  # all are sources: what others are built into, CMake alone knows
+        if forget and len(before) == len(files):  # all are sources; the others are CMake's to follow
             forget(begin)
             for file, status in zip(files, before):
                 os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -86,7 +86,7 @@ class Build:
         return {line.rsplit(": ", 1)[0] for line in text.splitlines() if ": " in line}
 
     def forget(self, outputs, time):
-        """Remove which of `outputs` were built at `time` (in ns) or later."""
+        """Remove those of `outputs` that were built at `time` (in ns) or later."""
         for output in outputs:
             path = self.folder / output
             if path.suffix not in (".ninja", ".cmake") and path.is_file() and path.stat().st_mtime_ns >= time:
