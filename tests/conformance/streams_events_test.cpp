@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixture.hpp"
+#include "settle.hpp"
 #include "sink.hpp"
 
 namespace weir::test {
@@ -89,6 +90,7 @@ TEST_P(Streams, CallsRunInOrderOnAnotherThread) {
 }
 
 TEST_P(Streams, LaterWorkWaitsForACall) {
+  await_releases();  // a free of CUDA's would wait for the call, and keep this thread from opening the gate
   std::atomic<bool> opened{false};
   Gate gate;
   stream.call([event = gate.event(), &opened] {

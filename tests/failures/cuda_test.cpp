@@ -13,6 +13,7 @@
 #include "inject/system_calls.hpp"
 #include "loop.hpp"
 #include "modelled_driver.hpp"
+#include "settle.hpp"
 #include "sink.hpp"
 #include "weir/buffer.hpp"
 #include "weir/cuda.hpp"
@@ -30,6 +31,7 @@ class OnCuda : public testing::Test {
     }
     fail_ = reinterpret_cast<decltype(fail_)>(find_in_model("fake_cuda_fail"));
     if (!fail_) GTEST_SKIP() << "real drivers do not fail on demand";
+    await_releases();            // as the driver may let nobody use the device meanwhile
     const Stream stream(gpu());  // what is made on first use
     stream.call([] {});
     stream.synchronize();
