@@ -43,10 +43,15 @@ class Mutant:
     suites: list  # (suite, filter)
     path: pathlib.Path
     files: tuple  # that it changes
+    includes: bool = False  # whether it changes what they include
 
     @property
     def group(self):
         return self.name.split("-")[0]
+
+    @property
+    def of_sources(self):
+        return all(file.endswith((".cpp", ".hpp")) for file in self.files)
 
 
 @dataclasses.dataclass
@@ -71,12 +76,9 @@ def read_mutant(path):
     if not subject or not named:
         raise ValueError(f"{path.name} does not begin with the lines \"# subject\" and \"# suites: SUITE[:FILTER] …\"")
     files = dict.fromkeys(line[6:] for line in lines if re.match(r"(---|\+\+\+) [ab]/", line))
-    return Mutant(path.stem, subject[1], [word.partition(":")[::2] for word in named[1].split()], path, tuple(files))
-
-
-def in_order(mutants):
-    """Those of one file follow each other: to take one back and to apply the next costs one build, not two."""
-    return sorted(mutants, key=lambda mutant: (mutant.files, mutant.name))
+    includes = any(re.match(r"[+-] *#include", line) for line in lines)
+    selections = [word.partition(":")[::2] for word in named[1].split()]
+    return Mutant(path.stem, subject[1], selections, path, tuple(files), includes)
 
 
 def choose(mutants, names, shard):
@@ -145,14 +147,14 @@ class Copy:
                               stderr=subprocess.PIPE)
 
     @contextlib.contextmanager
-    def broken(self, mutant, forget=None):
+    def broken(self, mutant, take_back=None):
         """Yields why the patch does not apply, or nothing; takes it back.
 
-        With forget(time), which removes what was built since then, a source gets its old time back. So what was not
-        built with the patch is not built again; if it was a header, that is most of the copy.
+        With take_back(time), which undoes what was built since then, a source gets its old time back. So nothing is
+        built again for its sake; if it was a header, that would be most of the copy.
         """
         files = [self.folder / name for name in mutant.files]
-        before = [file.stat() for file in files if file.suffix in (".cpp", ".hpp") and file.exists()]
+        before = [file.stat() for file in files if file.exists()]
         done = self.git_apply(mutant.path)
         yield done.stderr.strip()
         if done.returncode:
@@ -160,8 +162,8 @@ class Copy:
         begin = min((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
         if self.git_apply("-R", mutant.path).returncode:
             stop(f"{mutant.name} cannot be taken back; the next run makes the copy good again")
-        if forget and len(before) == len(files):  # all are sources; the others are CMake's to follow
-            forget(begin)
+        if take_back and mutant.of_sources and len(before) == len(files):
+            take_back(begin)
             for file, status in zip(files, before):
                 os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -173,11 +175,13 @@ class Check:
     def __init__(self, home, cmake=(), jobs=None):
         self.copy = Copy(home / "source")
         self.build = suites_of.Build(self.copy.folder / "build" / "test")
+        self.kept = home / "kept"  # what was built without any patch
         self.logs = home / "logs"
         self.cmake = list(cmake)
         self.jobs = jobs or os.cpu_count()
         self.suites = {}
         self.outputs = set()
+        self.targets = []
         self.without = {}  # (suite, filter) → verdict without any patch
         self.wrong = {}  # (suite, filter) → why it proves nothing
 
@@ -208,12 +212,16 @@ class Check:
         for name in named:
             if name not in self.suites and not self.mentioned(name):
                 stop(f"ctest knows no suite {name}")
-        targets = sorted({target for name in named if name in self.suites for target in self.needs(name)})
+        self.targets = sorted({target for name in named if name in self.suites for target in self.needs(name)})
         print(f"mutants: {len(mutants)} breakages, {len(named)} suites; building what they need", flush=True)
-        log = self.log("build")
-        if not self.make(targets, log):
-            stop(f"the copy does not compile without any patch, see {log}")
+        self.make_all()
         self.suites = self.build.suites()  # now with their commands
+
+    def make_all(self):
+        log = self.log("build")
+        if not self.make(self.targets, log):
+            stop(f"the copy does not compile without any patch, see {log}")
+        self.build.keep(self.outputs, self.kept)
 
     def mentioned(self, name):
         """A suite that this machine lacks what it takes to build."""
@@ -242,8 +250,12 @@ class Check:
 
     def judge(self, mutant):
         begin = time.monotonic()
-        with self.copy.broken(mutant, lambda time: self.build.forget(self.outputs, time)) as refused:
+        # The build remembers what an output included last, which would be wrong for one that is given back.
+        kept = None if mutant.includes else self.kept
+        with self.copy.broken(mutant, lambda time: self.build.take_back(self.outputs, time, kept)) as refused:
             outcome, what = ("stale", f"does not apply: {refused}") if refused else self.run_suites(mutant)
+        if not mutant.of_sources:  # CMake has followed the patch, and follows again
+            self.make_all()
         return Result(mutant, outcome, what, time.monotonic() - begin)
 
     def run_suites(self, mutant):
@@ -260,7 +272,7 @@ class Check:
             if not self.make(self.needs(suite), log):
                 return "stale", f"does not compile, see {log}"
             # Five times as long, because others may use the machine, too.
-            verdict = suites_of.run(self.suites[suite], pattern, 60 + 5 * without.seconds, log)
+            verdict = suites_of.run(self.suites[suite], pattern, 60 + 5 * without.seconds, log, 20 + 5 * without.longest)
             if verdict.caught:
                 how = "" if verdict.outcome == "failed" else f": {verdict.outcome}, {verdict.note}"
                 return "caught", f"by {suite} ({verdict.test or 'no test'}{how})"
@@ -320,7 +332,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     try:
-        mutants = choose(in_order(read_mutant(path) for path in PATCHES.glob("*.patch")), arguments.names,
+        mutants = choose([read_mutant(path) for path in sorted(PATCHES.glob("*.patch"))], arguments.names,
                          arguments.shard)
     except ValueError as error:
         stop(error)

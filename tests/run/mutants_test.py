@@ -57,12 +57,6 @@ class Names(unittest.TestCase):
             with self.assertRaises(ValueError):
                 mutants.choose(all_of_them, names, shard)
 
-    def test_those_of_one_file_come_after_each_other(self):
-        other = PATCH.replace("a.cpp", "b.cpp")
-        mixed = [mutant("core-a"), mutant("core-b", other), mutant("ipc-a"), mutant("ipc-b", other)]
-        self.assertEqual(mixed[1].files, ("b.cpp",))
-        self.assertEqual([read.name for read in mutants.in_order(mixed)], ["core-a", "ipc-a", "core-b", "ipc-b"])
-
     def test_every_patch_can_be_read(self):
         for path in mutants.PATCHES.glob("*.patch"):
             self.assertNotEqual(mutants.read_mutant(path).files, ())
@@ -113,20 +107,54 @@ class Copies(unittest.TestCase):
             self.assertIn("does not apply", refused)
         self.assertEqual(self.text(), "int one = 1;\n")
 
-    def test_only_what_was_built_with_a_patch_is_built_again(self):
+    def build_with(self, kept):
+        """Builds without and with a patch, and takes back the latter. Returns what there is then, and its time."""
         build = suites.Build(self.home / "out")
+        outputs = ["old.o", "new.o", "same.o", "gone.o", "lib.so", "lib.so.1", "build.ninja", "all"]
         build.folder.mkdir()
-        outputs = ["old.o", "new.o", "libnew.so", "build.ninja", "all"]
         os.utime(self.copy.folder / "a.cpp", ns=(10**18, 10**18))
-        (build.folder / "old.o").write_text("without")
-        os.utime(build.folder / "old.o", ns=(10**18 + 1, 10**18 + 1))
-        with self.copy.broken(self.patch(PATCH), lambda time: build.forget(outputs, time)) as refused:
+
+        def write(name, text, time=None):
+            (build.folder / name).write_text(text)
+            if time:
+                os.utime(build.folder / name, ns=(time, time))
+
+        for name in ("old.o", "same.o", "gone.o", "lib.so.1", "build.ninja"):
+            write(name, "without", 10**18 + 1)
+        (build.folder / "lib.so").symlink_to("lib.so.1")
+        build.keep(outputs, self.home / "kept")
+        with self.copy.broken(self.patch(PATCH),
+                              lambda time: build.take_back(outputs, time, self.home / "kept" if kept else None)) as refused:
             self.assertEqual(refused, "")
             self.assertGreater((self.copy.folder / "a.cpp").stat().st_mtime_ns, 10**18)
-            for name in outputs[1:4]:
-                (build.folder / name).write_text("with")
-        self.assertEqual(sorted(os.listdir(build.folder)), ["build.ninja", "old.o"])
+            for name in ("old.o", "new.o", "lib.so.1", "build.ninja"):
+                write(name, "with")
+            (build.folder / "gone.o").unlink()
+            (build.folder / "lib.so").unlink()
+            (build.folder / "lib.so").symlink_to("new.o")
         self.assertEqual((self.text(), (self.copy.folder / "a.cpp").stat().st_mtime_ns), ("int one = 1;\n", 10**18))
+        return {path.name: (os.readlink(path) if path.is_symlink() else path.read_text(), path.stat().st_mtime_ns)
+                for path in build.folder.iterdir()}
+
+    def test_nothing_is_built_again_for_a_patch_that_was_taken_back(self):
+        found = self.build_with(kept=True)
+        self.assertEqual(found.pop("build.ninja")[0], "with")
+        without = ("without", 10**18 + 1)
+        self.assertEqual(found, {"old.o": without, "same.o": without, "gone.o": without, "lib.so.1": without,
+                                 "lib.so": ("lib.so.1", 10**18 + 1)})
+
+    def test_only_what_was_built_with_a_patch_of_includes_is_built_again(self):
+        self.assertEqual(set(self.build_with(kept=False)), {"same.o", "build.ninja"})
+        patch = PATCH.replace("-int one = 1;", '-#include "b.hpp"')
+        self.assertEqual([self.patch(text).includes for text in (PATCH, patch)], [False, True])
+
+    def test_what_is_built_anew_is_kept_anew(self):
+        build = suites.Build(self.home / "out")
+        build.folder.mkdir()
+        for text in ("one", "two"):
+            (build.folder / "a.o").write_text(text)
+            build.keep(["a.o", "all"], self.home / "kept")
+            self.assertEqual((self.home / "kept" / "a.o").read_text(), text)
 
     def test_what_cmake_reads_is_newer_than_before(self):
         (self.tree / "a.cmake").write_text("int one = 1;\n")
@@ -189,6 +217,14 @@ class Verdicts(unittest.TestCase):
             self.assertEqual((verdict.outcome, verdict.test, verdict.caught), ("timeout", "A.B", True))
             told = suites.Suite("a", ["sh", "-c", "exit $CODE"], {"CODE": "77"}, folder, 1)
             self.assertEqual(suites.run(told, "", 60, log).outcome, "skipped")
+
+    def test_each_test_has_a_limit_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            says = suites.Suite("a", ["sh", "-c", "echo \"[       OK ] A.B/1 (${WEIR_TEST_SECONDS}00 ms)\"; "
+                                      "echo '[       OK ] A.C (20 ms)'"], {"WEIR_TEST_SECONDS": "7"}, folder, 1)
+            self.assertEqual(suites.run(says, "", 60, log).longest, 0.7)
+            self.assertEqual(suites.run(says, "", 60, log, 22.6).longest, 2.3)
 
 
 class Judging(unittest.TestCase):

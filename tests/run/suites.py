@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -43,6 +44,7 @@ class Verdict:
     test: str = ""  # that failed
     note: str = ""  # how it crashed; why it was skipped
     seconds: float = 0
+    longest: float = 0  # seconds of its longest test, where the suite says so
 
     @property
     def caught(self):
@@ -50,6 +52,22 @@ class Verdict:
 
 
 # ---- what there is --------------------------------------------------------------------------------------------------
+
+
+def written_at(path):
+    """In ns; nothing if there is no such file."""
+    return path.lstat().st_mtime_ns if path.is_symlink() or path.is_file() else None
+
+
+def remove(path):
+    if written_at(path):
+        path.unlink()
+
+
+def copy_file(source, target):
+    if written_at(source):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 class Build:
@@ -85,12 +103,25 @@ class Build:
                               stdout=subprocess.PIPE).stdout
         return {line.rsplit(": ", 1)[0] for line in text.splitlines() if ": " in line}
 
-    def forget(self, outputs, time):
-        """Remove those of `outputs` that were built at `time` (in ns) or later."""
+    def keep(self, outputs, kept):
+        """Copy those of `outputs` that are files, with their times, to the folder `kept`."""
+        for output in outputs:
+            path, copy = self.folder / output, kept / output
+            if written_at(path) != written_at(copy):
+                remove(copy)
+                copy_file(path, copy)
+
+    def take_back(self, outputs, time, kept=None):
+        """Those of `outputs` that were written at `time` (in ns) or later, or are gone, become what `kept` has of them,
+        or are removed. What configures the build stays."""
         for output in outputs:
             path = self.folder / output
-            if path.suffix not in (".ninja", ".cmake") and path.is_file() and path.stat().st_mtime_ns >= time:
-                path.unlink()
+            written = written_at(path)
+            if path.suffix in (".ninja", ".cmake") or written and written < time:
+                continue
+            remove(path)
+            if kept:
+                copy_file(kept / output, path)
 
     def needs(self, suite, outputs):
         """What has to be built for a suite: its program, and files that its environment names or has a folder of."""
@@ -154,12 +185,20 @@ def read(kind, code, text):
     return Verdict("crashed", running(text), signal.Signals(-code).name)
 
 
-def run(suite, pattern, limit, log):
-    """One run, in a session of its own, that ends with all that it started. Its output goes to the file `log`."""
+def longest(text):
+    return max((int(ms) / 1000 for ms in re.findall(r"^\[       OK \] .* \((\d+) ms\)$", text, re.MULTILINE)), default=0)
+
+
+def run(suite, pattern, limit, log, limit_of_each=None):
+    """One run, in a session of its own, that ends with all that it started. Its output goes to the file `log`. Both
+    limits are in seconds; a test that takes longer than its own ends its program, where the program has a watchdog."""
     begin = time.monotonic()
     code = None
+    environment = {**os.environ, **suite.environment}
+    if limit_of_each:
+        environment["WEIR_TEST_SECONDS"] = str(round(limit_of_each))
     with open(log, "wb") as output:
-        process = subprocess.Popen(suite.with_filter(pattern), cwd=suite.folder, env={**os.environ, **suite.environment},
+        process = subprocess.Popen(suite.with_filter(pattern), cwd=suite.folder, env=environment,
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True)
         try:
@@ -174,5 +213,5 @@ def run(suite, pattern, limit, log):
             process.wait()
     text = pathlib.Path(log).read_text(errors="replace")
     verdict = Verdict("timeout", running(text), f"after {limit:.0f} s") if code is None else read(suite.kind, code, text)
-    verdict.seconds = time.monotonic() - begin
+    verdict.seconds, verdict.longest = time.monotonic() - begin, longest(text)
     return verdict
