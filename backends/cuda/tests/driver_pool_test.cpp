@@ -8,6 +8,7 @@
 
 #include "bytes.hpp"
 #include "expect.hpp"
+#include "gate.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
 #include "settle.hpp"
@@ -295,6 +296,24 @@ TEST_F(DriverPools, TrimWaitsForItsOwnFrees) {
   busy.release();
   EXPECT_GE(trimming.get(), 64 * mib);
   EXPECT_EQ(resource->stats().reserved, 0U);
+}
+
+// No event of the device's own context can be recorded there, so the pool's own stream waits for the free.
+TEST_F(DriverPools, TrimWaitsForFreesInOtherContexts) {
+  const auto resource = cuda::make_async_resource(gpu());
+  const Stream stream(gpu());
+  Buffer buffer = resource->allocate(64 * mib, stream);
+  stream.synchronize();
+  const OtherContext elsewhere;
+  const NativeStream native(elsewhere.get());
+  const Stream theirs = cuda::borrow(gpu(), native.get());
+  test::Gate gate;
+  gate.hold(theirs);
+  buffer.close(theirs);
+  auto trimming = std::async(std::launch::async, [&] { return resource->trim(0); });
+  EXPECT_EQ(trimming.wait_for(std::chrono::milliseconds{20}), std::future_status::timeout);
+  gate.open();
+  EXPECT_GE(trimming.get(), 64 * mib);
 }
 
 }  // namespace
