@@ -8,6 +8,7 @@
 
 #include "alone.hpp"
 #include "expect.hpp"
+#include "ipc/ready_point.hpp"
 #include "late_peer.hpp"
 #include "modelled_driver.hpp"
 #include "native.hpp"
@@ -111,6 +112,16 @@ TEST_F(Points, AreNotBelievedBehindWhatNeverCame) {
 }
 
 TEST_F(Points, LetStreamsGoThatNobodyNames) { lend_and_leave(); }
+
+// The point of a descriptor, whose importers are gone, is no use of memory. The driver's thread takes signals.
+TEST_F(Points, LetStreamsGoThatHaveNothingButAPromise) {
+  const NativeStream native;
+  const auto owner = std::make_shared<int>();
+  Busy busy(native.get());
+  (void)weir::detail::send_ready(cuda::borrow(gpu(), native.get(), owner));
+  busy.release();
+  while (owner.use_count() != 1) std::this_thread::yield();  // the watchdog ends it
+}
 
 TEST_F(Points, OfAnotherContext) {
   const OtherContext other;
