@@ -27,6 +27,7 @@ struct Upstream {
   std::map<std::size_t, std::size_t> pages;  // bytes by offset
   std::size_t bytes = 0;
   std::size_t most = ~std::size_t{0};
+  std::size_t refused = 0;
   int calls_until_throw = -1;
   int moves = 0;
 
@@ -59,6 +60,7 @@ class MappedPages final : public spi::PagedSegment {
     upstream_.call();
     check_place(offset, bytes);
     if (upstream_.bytes + bytes > upstream_.most) {
+      ++upstream_.refused;
       shortage.call = "add_page";
       return false;
     }
@@ -402,6 +404,7 @@ TEST_F(Paging, ARestlessProgramWithoutMoreMemoryGoesOn) {
     RestlessProgram program(*pool, stream);
     EXPECT_GT(program.run(3000), 5000U);
     EXPECT_LE(upstream.bytes, 1060 * page);
+    EXPECT_LT(upstream.refused, 100U) << "it is asked for more each time";
   }
 }
 
