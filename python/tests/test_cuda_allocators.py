@@ -147,7 +147,7 @@ print(allocator.pluggable.malloc(2 << 20, 0, None))
 
 def test_cuda_functions_for_torch_name_the_stream(cuda, page, torch_stand_in):
     hook, other = weir.torch.make_allocator(page).pluggable, weir.Stream(cuda.device)
-    legacy = weir.borrow_cuda_stream(cuda.device, 1)  # nothing is to come back there
+    legacy = weir.borrow_cuda_stream(cuda.device, 1)  # the default stream: nothing may come back there
     ours, theirs = handle_of(cuda.stream), handle_of(other)
     address = hook.malloc(PAGE, 0, ours)
     with Gate(cuda.stream):

@@ -31,7 +31,7 @@ class OnCuda : public testing::Test {
     }
     fail_ = reinterpret_cast<decltype(fail_)>(find_in_model("fake_cuda_fail"));
     if (!fail_) GTEST_SKIP() << "real drivers do not fail on demand";
-    await_releases();            // as the driver may let nobody use the device meanwhile
+    await_releases();            // until they end, the driver may let nobody use the device
     const Stream stream(gpu());  // what is made on first use
     stream.call([] {});
     stream.synchronize();

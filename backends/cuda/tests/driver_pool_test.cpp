@@ -298,7 +298,8 @@ TEST_F(DriverPools, TrimWaitsForItsOwnFrees) {
   EXPECT_EQ(resource->stats().reserved, 0U);
 }
 
-// No event of the device's own context can be recorded there, so the pool's own stream waits for the free.
+// No event of the device's own context can be recorded on a stream of another one, so the pool's own stream waits for
+// the free.
 TEST_F(DriverPools, TrimWaitsForFreesInOtherContexts) {
   const auto resource = cuda::make_async_resource(gpu());
   const Stream stream(gpu());

@@ -113,7 +113,8 @@ TEST_F(Points, AreNotBelievedBehindWhatNeverCame) {
 
 TEST_F(Points, LetStreamsGoThatNobodyNames) { lend_and_leave(); }
 
-// The point of a descriptor, whose importers are gone, is no use of memory. The driver's thread takes signals.
+// All that is left of the stream is the point of a descriptor, which is no use of memory. Nobody listens any more, and
+// the driver's thread, which says that the point is reached, may not block SIGPIPE.
 TEST_F(Points, LetStreamsGoThatHaveNothingButAPromise) {
   const NativeStream native;
   const auto owner = std::make_shared<int>();
