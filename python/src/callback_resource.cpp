@@ -65,7 +65,6 @@ struct GivenBack {
 /// Call the function. Nobody is there who could catch its exception, so it goes to sys.unraisablehook.
 void deallocate_now(void* argument) {
   const std::unique_ptr<GivenBack> memory{static_cast<GivenBack*>(argument)};
-  const nb::error_scope exception_of_the_caller;
   const nb::object deallocating = memory->function->get();
   if (!deallocating) return;
   try {
