@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the contract says of streams and memory, on an application's device: beside the host, weir's own Vulkan device and
 // the application's own submits.
+#include <atomic>
 #include <future>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "app.hpp"
 #include "bytes.hpp"
@@ -107,6 +110,37 @@ TEST_F(AdoptedStreams, ReuseComesAfterPendingUsesElsewhere) {
     there.synchronize();
     EXPECT_BYTES(seen, pattern(size, 3)) << theirs.id();
   }
+}
+
+// Nobody who waits for the application's lock of the queue has weir's.
+TEST_F(AdoptedStreams, GiveTheirQueueToAThreadThatHasTheLockAlready) {
+  give_back();
+  std::recursive_mutex mutex;
+  std::promise<void> waits;
+  std::atomic<bool> held = false;
+  auto options = app->options();
+  options.queues[0].lock = [&, main = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() != main && held.exchange(false)) waits.set_value();
+    mutex.lock();
+  };
+  options.queues[0].unlock = [&] { mutex.unlock(); };
+  const Device adopted = adopt(options);
+  {
+    const Stream stream(adopted), other(adopted);
+    Buffer buffer = filled(make_device_resource(adopted), pattern(size, 5), stream);
+    Bytes seen;
+    VkQueue given = VK_NULL_HANDLE;
+    std::unique_lock lock(mutex);
+    held = true;
+    auto reads = std::async(std::launch::async, [&] { seen = read(buffer, stream); });
+    waits.get_future().wait();
+    with_queue(other, [&](VkQueue_T* queue) { given = queue; });
+    EXPECT_EQ(given, app->queue);
+    lock.unlock();
+    reads.get();
+    EXPECT_BYTES(seen, pattern(size, 5));
+  }
+  vulkan::release(adopted);
 }
 
 TEST_F(AdoptedStreams, ThrowingHostFunctionsAreReported) {
