@@ -190,8 +190,9 @@ struct ExternalBuffer {
                                    const Stream& stream);
 
 /// A queue that weir may submit to. If the application uses the queue, too, `lock` and `unlock` are its lock of the
-/// queue, which weir takes around every use. They must not throw or call weir. Without them, the queue must be weir's
-/// alone. Several adoptions may have the same queue: weir then uses it for one of them at a time.
+/// queue, which weir takes around every use. They must not throw or call weir, and nobody who has the lock may wait for
+/// work of weir. Without them, the queue must be weir's alone. Several adoptions may have the same queue: weir then uses
+/// it for one of them at a time.
 struct AdoptedQueue {
   VkQueue_T* queue = nullptr;  ///< of the family AdoptOptions::queue_family
   std::function<void()> lock;  ///< called before each use of the queue
