@@ -130,9 +130,10 @@ TEST_F(AdoptedStreams, GiveTheirQueueToAThreadThatHasTheLockAlready) {
     Buffer buffer = filled(make_device_resource(adopted), pattern(size, 5), stream);
     Bytes seen;
     VkQueue given = VK_NULL_HANDLE;
+    std::future<void> reads;
     std::unique_lock lock(mutex);
     held = true;
-    auto reads = std::async(std::launch::async, [&] { seen = read(buffer, stream); });
+    reads = std::async(std::launch::async, [&] { seen = read(buffer, stream); });
     waits.get_future().wait();
     with_queue(other, [&](VkQueue_T* queue) { given = queue; });
     EXPECT_EQ(given, app->queue);
