@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the contract says of streams and memory, on an application's device: beside the host, weir's own Vulkan device and
-// the application's own submits.
+// What the contract says of streams and memory, on an application's device: beside the host, weir's own Vulkan device
+// and the application's own submits.
 #include <atomic>
 #include <future>
 #include <mutex>
