@@ -12,7 +12,7 @@ namespace weir::python {
 /// Return whether this thread has the GIL. It may be one of which Python has never heard.
 [[nodiscard]] bool holds_the_gil() noexcept;
 /// Call `function(argument)` with the GIL: at once if this thread has it, otherwise soon, on a thread that has it.
-/// An exception that is set there is put aside meanwhile.
+/// If an exception is set in that thread, it is put aside during the call.
 void call_with_gil(void (*function)(void*), void* argument) noexcept;
 /// Make the calls that threads without the GIL asked for. Needs the GIL.
 void make_pending_calls() noexcept;

@@ -112,7 +112,7 @@ TEST_F(AdoptedStreams, ReuseComesAfterPendingUsesElsewhere) {
   }
 }
 
-// Nobody who waits for the application's lock of the queue has weir's.
+// A thread of weir that waits for the application's lock of a queue does not hold weir's own lock of it meanwhile.
 TEST_F(AdoptedStreams, GiveTheirQueueToAThreadThatHasTheLockAlready) {
   give_back();
   std::recursive_mutex mutex;
